@@ -1,0 +1,246 @@
+/** What a circuit remembers of its calls, and whether it breaches a rule. Each rule compares by `>=`. */
+import { OFF, solve, type Detector } from "./cusum.js";
+import type { Policy } from "./policy.js";
+import type { Cause, Counts, Result } from "./values.js";
+import { CountWindow, TimeWindow, type CallWindow } from "./windows.js";
+
+/** The thresholds of a policy. The threshold of a rule that is off is infinite. */
+interface Thresholds {
+  readonly consecutive: number;
+  readonly count: number;
+  readonly rate: number;
+  readonly slowMs: number;
+  readonly slowRate: number;
+  readonly tokens: number;
+  readonly cusum: Detector;
+}
+
+/** Window, run of failures, CUSUM, reporters and tools of one circuit. */
+export class Evidence {
+  readonly limits: Thresholds;
+  readonly window: CallWindow;
+  /** Failures since the last success. */
+  streak = 0;
+  /** In the detector's units, at most its height. */
+  cusum = 0;
+  readonly #policy: Policy;
+  #cusumCalls = 0;
+  #cusumFailed = 0;
+  readonly #callers: Reporters;
+  readonly #failers: Reporters;
+  /** Tools that were called since the evidence was cleared, up to the number that the policy asks for. */
+  readonly #called = new Set<string>();
+  readonly #failingTools: Reporters;
+
+  constructor(policy: Policy, now: number) {
+    this.#policy = policy;
+    this.limits = {
+      consecutive: policy.consecutive_failures ?? Infinity,
+      count: policy.failure_count ?? Infinity,
+      rate: policy.failure_rate_threshold ?? Infinity,
+      slowMs: policy.slow_call_duration_threshold_ms ?? Infinity,
+      slowRate: policy.slow_call_rate_threshold ?? Infinity,
+      tokens: policy.wasted_tokens ?? Infinity,
+      cusum: policy.cusum === null ? OFF : solve(policy.cusum),
+    };
+    this.window =
+      policy.sliding_window_type === "count"
+        ? new CountWindow(policy.sliding_window_size)
+        : new TimeWindow(policy.sliding_window_size, policy.sliding_window_panes, now);
+    this.#callers = new Reporters(policy.minimum_reporters);
+    this.#failers = new Reporters(policy.minimum_reporters);
+    this.#failingTools = new Reporters(policy.minimum_tools);
+  }
+
+  /** Count tools among those that were called. */
+  noteTools(names: Iterable<string>): void {
+    for (const name of names) {
+      if (this.#called.size >= this.#policy.minimum_tools) {
+        return;
+      }
+      this.#called.add(name);
+    }
+  }
+
+  /** Forget everything. */
+  clear(): void {
+    this.window.clear();
+    this.streak = 0;
+    this.cusum = 0;
+    this.#called.clear();
+    for (const each of [this.#callers, this.#failers, this.#failingTools]) {
+      each.clear();
+    }
+  }
+
+  /** Add a result that is not ignored. */
+  add(now: number, result: Result): void {
+    const detector = this.limits.cusum;
+    const failed = result.kind === "failure";
+    const slow = result.durationMs > this.limits.slowMs;
+    this.window.add(now, failed, slow, result.tokens);
+    if (failed) {
+      this.streak += 1;
+      if (detector.up > 0) {
+        if (this.cusum === 0) {
+          this.#cusumCalls = this.#cusumFailed = 0;
+        }
+        this.#cusumCalls += 1;
+        this.#cusumFailed += 1;
+        this.cusum = Math.min(this.cusum + detector.up, detector.height);
+      }
+    } else {
+      this.streak = 0;
+      if (this.cusum > 0) {
+        this.cusum = Math.max(0, this.cusum - detector.down);
+        this.#cusumCalls += 1;
+      }
+    }
+    if (this.#policy.minimum_reporters > 1) {
+      this.#callers.add(result.reporter, this.window.stamp);
+      if (failed || slow) {
+        this.#failers.add(result.reporter, this.window.stamp);
+      }
+    }
+    if (this.#policy.minimum_tools > 1) {
+      this.noteTools([result.tool]);
+      if (failed || slow) {
+        this.#failingTools.add(result.tool, this.window.stamp);
+      }
+    }
+  }
+
+  counts(now: number, rejected: number, totalCalls: number, totalFailed: number): Counts {
+    this.window.roll(now);
+    const { calls, failed, slow, ignored, tokens } = this.window;
+    const consecutiveFailures = this.streak;
+    return {
+      calls,
+      failed,
+      slow,
+      ignored,
+      rejected,
+      wastedTokens: tokens,
+      consecutiveFailures,
+      totalCalls,
+      totalFailed,
+    };
+  }
+
+  /** Return the breached rule with what it measured. Null if no rule is breached, or too few agree. */
+  breach(): Cause | null {
+    return this.confirmed(this.#firstBreach());
+  }
+
+  /** Return `cause` with the number of those that agree, or null if too few of the processes or tools had bad calls. */
+  confirmed(cause: Cause | null): Cause | null {
+    const { minimum_reporters: reporters, minimum_tools: tools } = this.#policy;
+    const oldest = this.window.oldest;
+    let found = cause;
+    if (found !== null && reporters > 1) {
+      const failing = this.#failers.count(oldest);
+      if (failing < Math.min(reporters, this.#callers.count(oldest))) {
+        return null;
+      }
+      found = { ...found, reporters: failing };
+    }
+    if (found !== null && tools > 1) {
+      const failing = this.#failingTools.count(oldest);
+      // An idle tool counts: one broken tool must not open the circuit of its server. Of a single tool, its own circuit decides.
+      if (failing < Math.max(2, this.#called.size)) {
+        return null;
+      }
+      found = { ...found, tools: failing };
+    }
+    return found;
+  }
+
+  /** Return the first breached rule, in the order of the documentation. */
+  #firstBreach(): Cause | null {
+    const { limits, window, streak } = this;
+    const { calls, failed, slow, tokens } = window;
+    if (failed === 0 && slow === 0) {
+      return null;
+    }
+    if (streak >= limits.consecutive) {
+      return {
+        rule: "consecutive_failures",
+        value: streak,
+        threshold: limits.consecutive,
+        sample: streak,
+        failed: streak,
+      };
+    }
+    if (failed >= limits.count) {
+      return this.#inWindow("failure_count", failed, limits.count);
+    }
+    if (calls >= this.#policy.minimum_number_of_calls) {
+      if (failed / calls >= limits.rate) {
+        return this.#inWindow("failure_rate", failed / calls, limits.rate);
+      }
+      if (slow / calls >= limits.slowRate) {
+        return {
+          ...this.#inWindow("slow_call_rate", slow / calls, limits.slowRate),
+          slow_call_duration_threshold_ms: limits.slowMs,
+        };
+      }
+    }
+    if (tokens >= limits.tokens) {
+      return this.#inWindow("wasted_tokens", tokens, limits.tokens);
+    }
+    const cusum = this.#policy.cusum;
+    if (cusum !== null && this.cusum >= limits.cusum.height) {
+      return {
+        rule: "cusum",
+        value: this.cusum * limits.cusum.unit,
+        threshold: limits.cusum.height * limits.cusum.unit,
+        sample: this.#cusumCalls,
+        failed: this.#cusumFailed,
+        tolerable_failure_rate: cusum.tolerable_failure_rate,
+        calls_between_false_opens: cusum.calls_between_false_opens,
+      };
+    }
+    return null;
+  }
+
+  #inWindow(rule: string, value: number, threshold: number): Cause {
+    const { calls, failed, size } = this.window;
+    const found = { rule, value, threshold, sample: calls, failed };
+    return this.#policy.sliding_window_type === "time" ? { ...found, window_s: size } : found;
+  }
+}
+
+/** The last `limit` distinct reporters (processes or tools), each with the stamp at which it last reported. */
+class Reporters {
+  /** The one that reported longest ago comes first. */
+  readonly #seen = new Map<string, number>();
+
+  constructor(readonly limit: number) {}
+
+  /** Note that `name` reported at `stamp`. Stamps never go backwards. */
+  add(name: string, stamp: number): void {
+    const last = this.#seen.get(name);
+    if (last === stamp) {
+      return;
+    }
+    this.#seen.delete(name);
+    if (last === undefined && this.#seen.size >= this.limit) {
+      this.#seen.delete(this.#seen.keys().next().value!);
+    }
+    this.#seen.set(name, stamp);
+  }
+
+  /** Forget those before `oldest`, and return the number of the others. */
+  count(oldest: number): number {
+    for (const [name, stamp] of this.#seen) {
+      if (stamp < oldest) {
+        this.#seen.delete(name);
+      }
+    }
+    return this.#seen.size;
+  }
+
+  clear(): void {
+    this.#seen.clear();
+  }
+}

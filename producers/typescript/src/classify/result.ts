@@ -1,0 +1,52 @@
+/** Classify results: a tool of MCP or of an agent framework that fails may return an error instead of throwing one. */
+import type { ErrorClass } from "../breaker/policy.js";
+import { MAX_TEXT } from "./by-text.js";
+import { IGNORE, type Classification } from "./classification.js";
+import { isRecord, readToolFailure } from "./tool-failure.js";
+
+/** A rule of yours for the text of a failed result. */
+export type TextRule = (text: string) => Classification | ErrorClass | null;
+
+/**
+ * Return the class of a result that is a failure, null for every other result.
+ *
+ * A failure is an object with `content` whose `isError` or `is_error` is true: MCP's `CallToolResult`. Its class is `tool`, because the
+ * server answered: "no such city" three times must not open the circuit. But most servers report a broken database in the same way. If
+ * a server's texts distinguish the two, give `byText`. If the result says in its `_meta` what failed, that decides. A request for input
+ * (MCP's `InputRequiredResult`) is neither a success nor a failure.
+ *
+ * @param result What the tool returned.
+ * @param byText Returns the class of a text, or null for `tool`. `outageInText` is such a function.
+ */
+export function classifyResult(result: unknown, byText?: TextRule): Classification | null {
+  if (!isRecord(result)) {
+    return null;
+  }
+  if (!("content" in result)) {
+    return result["resultType"] === "input_required" || result["result_type"] === "input_required" ? IGNORE : null;
+  }
+  if (result["isError"] !== true && result["is_error"] !== true) {
+    return null;
+  }
+  const said = readToolFailure(result["_meta"] ?? result["meta"]);
+  if (said !== null) {
+    return said;
+  }
+  const found = byText?.(resultText(result)) ?? "tool";
+  return typeof found === "string" ? { errorClass: found } : found;
+}
+
+/** Return the text of a failed result, at most 2,000 characters. */
+export function resultText(result: Record<string, unknown>): string {
+  const content = result["content"];
+  if (typeof content === "string") {
+    return content.slice(0, MAX_TEXT);
+  }
+  const blocks: unknown[] = Array.isArray(content) ? content.slice(0, 20) : [];
+  const texts = blocks.map((block) => (isRecord(block) ? block["text"] : null));
+  return texts
+    .filter((text) => typeof text === "string")
+    .map((text) => text.slice(0, MAX_TEXT))
+    .join("\n")
+    .slice(0, MAX_TEXT);
+}

@@ -1,0 +1,36 @@
+/** The contract of an execution event: one per tool call. Only `tool_name` and `status` are required. */
+import type { ErrorClass } from "../breaker/policy.js";
+import type { Status } from "../breaker/values.js";
+
+export interface Execution {
+  readonly metric_id: string;
+  readonly tool_name: string;
+  readonly status: Status;
+  /** When the call ended, by this machine's clock, as a timestamp of RFC 3339. */
+  readonly recorded_at: string;
+  readonly execution_time_ms?: number;
+  readonly user_id?: string;
+  readonly session_id?: string;
+  readonly request_id?: string;
+  readonly error_type?: string;
+  readonly error_message?: string;
+  readonly error_class?: ErrorClass;
+  readonly retry_after_s?: number;
+  readonly output_size?: number;
+  readonly input_tokens?: number;
+  readonly output_tokens?: number;
+  readonly cache_creation_tokens?: number;
+  readonly cost_usd?: number;
+  readonly served_by?: "call" | "fallback" | "none";
+  readonly fallback_tool?: string;
+  readonly emitter_id: string;
+  readonly service?: string;
+  readonly generation?: number;
+  readonly family_generation?: number;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+/** What the emitter adds itself. */
+export type ExecutionInput = Omit<Execution, "metric_id" | "recorded_at" | "emitter_id" | "service"> & {
+  readonly recorded_at?: string;
+};

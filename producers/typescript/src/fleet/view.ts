@@ -1,0 +1,135 @@
+/** A circuit's record, ready for the decision about a call. Instants are seconds since 1970. */
+import type { Mode } from "../breaker/policy.js";
+import type { CircuitState } from "../breaker/values.js";
+import { isRecord } from "../classify/tool-failure.js";
+import { isFamilyCircuit, toolOfCircuit } from "../families.js";
+import type { CircuitScope } from "../rejection.js";
+import { shortNumber } from "../text/short-number.js";
+
+export interface LeaseView {
+  readonly emitterId: string;
+  readonly expiresAt: number;
+}
+
+export interface CircuitView {
+  readonly circuitId: string;
+  /** Name of the tool. Of a family's circuit: the family. */
+  readonly tool: string;
+  readonly scope: CircuitScope;
+  readonly state: CircuitState;
+  readonly version: number;
+  readonly generation: number;
+  /** The cause in words. */
+  readonly reason: string;
+  /** The reason that the cause itself names. */
+  readonly causeReason: string | undefined;
+  readonly openUntil: number | null;
+  readonly leases: readonly LeaseView[];
+  readonly permitsLeft: number;
+  readonly lastError: string | null;
+  readonly mode: Mode;
+  readonly fallback: readonly string[];
+  readonly admittedShare: number;
+  /** Permit every call, as far as the fleet decides. */
+  readonly passes: boolean;
+  /** Permit the admitted share of the calls. */
+  readonly recovers: boolean;
+  /** Permit every call, whatever the process's own breaker decides: an operator's `disabled` or `metrics_only`. */
+  readonly overrides: boolean;
+  /** Refuse every call, by an operator's command. */
+  readonly forced: boolean;
+}
+
+const STATES: readonly string[] = ["closed", "open", "half_open", "forced_open", "disabled", "metrics_only"];
+const SCOPES: readonly string[] = ["tool", "user", "session", "family"];
+const NOT_ENFORCED: readonly string[] = ["metrics_only", "disabled"];
+
+/** Return a circuit from its record in JSON, or null if it isn't one. Unknown fields are skipped. */
+export function readView(record: unknown): CircuitView | null {
+  if (!isRecord(record)) {
+    return null;
+  }
+  const { circuit_id: circuitId, tool_name: tool, state, version, generation } = record;
+  const named = typeof circuitId === "string" && circuitId !== "" && typeof tool === "string" && tool !== "";
+  const numbered = Number.isInteger(version) && Number.isInteger(generation);
+  if (!named || !numbered || typeof state !== "string" || !STATES.includes(state)) {
+    return null;
+  }
+  const scope = record["scope"] ?? "tool";
+  const share = record["admitted_share"] ?? 1;
+  if (!SCOPES.includes(scope as string) || typeof share !== "number" || !(share > 0 && share <= 1)) {
+    return null;
+  }
+  const cause = isRecord(record["cause"]) ? record["cause"] : null;
+  const leases = Array.isArray(record["leases"]) ? record["leases"].filter(isRecord) : [];
+  const fallback = Array.isArray(record["fallback"])
+    ? record["fallback"].filter((each) => typeof each === "string")
+    : [];
+  return withDecision({
+    circuitId,
+    tool,
+    scope: scope as CircuitScope,
+    state: state as CircuitState,
+    version: version as number,
+    generation: generation as number,
+    reason: cause === null ? "" : causeInWords(cause),
+    causeReason: typeof cause?.["reason"] === "string" ? cause["reason"] : undefined,
+    openUntil: instant(record["open_until"]),
+    leases: leases.map((lease) => ({
+      emitterId: String(lease["emitter_id"]),
+      expiresAt: instant(lease["expires_at"]) ?? 0,
+    })),
+    permitsLeft: typeof record["permits_left"] === "number" ? record["permits_left"] : 0,
+    lastError: typeof record["last_error"] === "string" ? record["last_error"] : null,
+    mode: (record["mode"] ?? "enforce") as Mode,
+    fallback,
+    admittedShare: share,
+  });
+}
+
+/** Return a circuit of `circuitId` that refuses, because its state is not known. */
+export function denial(circuitId: string): CircuitView {
+  return withDecision({
+    circuitId,
+    tool: toolOfCircuit(circuitId),
+    scope: isFamilyCircuit(circuitId) ? "family" : "tool",
+    state: "open",
+    version: 0,
+    generation: 0,
+    reason: "the fleet's state is unavailable",
+    causeReason: undefined,
+    openUntil: null,
+    leases: [],
+    permitsLeft: 0,
+    lastError: null,
+    mode: "forced_open",
+    fallback: [],
+    admittedShare: 1,
+  });
+}
+
+function withDecision(fields: Omit<CircuitView, "passes" | "recovers" | "overrides" | "forced">): CircuitView {
+  const overrides = NOT_ENFORCED.includes(fields.mode) || NOT_ENFORCED.includes(fields.state);
+  const forced = !overrides && (fields.mode === "forced_open" || fields.state === "forced_open");
+  const closed = fields.state === "closed" && !forced;
+  const passes = overrides || (closed && fields.admittedShare === 1);
+  return { ...fields, passes, recovers: closed && !passes, overrides, forced };
+}
+
+function causeInWords(cause: Readonly<Record<string, unknown>>): string {
+  const { rule, actor, reason, value, threshold, sample } = cause;
+  if (typeof actor === "string" && actor !== "") {
+    return `${String(rule)} by ${actor}${typeof reason === "string" && reason !== "" ? `: ${reason}` : ""}`;
+  }
+  if (typeof value !== "number") {
+    return typeof reason === "string" && reason !== "" ? reason : String(rule);
+  }
+  const reached = typeof threshold === "number" ? ` reached ${shortNumber(threshold)}` : "";
+  const over = typeof sample === "number" && sample !== 0 ? ` over ${sample} calls` : "";
+  return `${String(rule)} ${shortNumber(value)}${reached}${over}`;
+}
+
+function instant(text: unknown): number | null {
+  const found = typeof text === "string" ? Date.parse(text) / 1000 : NaN;
+  return Number.isNaN(found) ? null : found;
+}

@@ -1,0 +1,235 @@
+import { checkedClass, type Classification } from "../classify/classification.js";
+import { classifyResult, resultText } from "../classify/result.js";
+import { isRecord } from "../classify/tool-failure.js";
+import { CallTimeoutError } from "../errors.js";
+import { Rejection } from "../rejection.js";
+import type { Warnings } from "../wire/warnings.js";
+import { callerOf, type Caller, type CallerIds } from "./caller.js";
+import type { Decision } from "./decision.js";
+import { candidates, type FallbackMap } from "./fallback.js";
+import type { AnyOptions, Guarded } from "./options.js";
+import type { CallValues, Permit, Reporter } from "./permit.js";
+import type { SessionLimits } from "./session-limits.js";
+
+/** What the calls of a client, or of one of its sessions, share. */
+export interface CallContext {
+  readonly decision: Decision;
+  readonly reporter: Reporter;
+  readonly fallbacks: FallbackMap;
+  /** The functions by tool that may stand in. Null: different functions are guarded under that name. */
+  readonly standIns: ReadonlyMap<string, Guarded | null>;
+  readonly warnings: Warnings;
+  readonly limits: SessionLimits | null;
+  /** User and session of the calls of a session. */
+  readonly ids: CallerIds;
+  /** Starts the client, and waits for the fleet's circuits as long as its `startWaitS` says. */
+  readonly start: () => Promise<void> | null;
+}
+
+/** Ask for a permit: the session's limits, then the circuits. */
+export async function acquire(context: CallContext, tool: string, ids: CallerIds): Promise<Permit | Rejection> {
+  const starting = context.start();
+  if (starting !== null) {
+    await starting;
+  }
+  const caller = callerIn(context, ids);
+  const refusal = context.limits?.refusal(tool);
+  if (refusal) {
+    context.reporter.fleet?.refusals.refused(refusal, caller);
+    return refusal;
+  }
+  const answer = await context.decision.acquire(tool, caller);
+  if (answer.allowed) {
+    count(context, answer);
+  }
+  return answer;
+}
+
+/** Make a guarded call. */
+export async function run(
+  context: CallContext,
+  tool: string,
+  guarded: Guarded,
+  args: readonly unknown[],
+  self?: unknown,
+): Promise<unknown> {
+  const ids = idsOf(context, guarded.options, args);
+  const answer = await acquire(context, tool, ids);
+  if (answer.allowed) {
+    return execute(context, answer, guarded, args, self);
+  }
+  return fallBack(context, guarded, answer, callerIn(context, ids), args, self);
+}
+
+/** Make a guarded call of an async generator. Its outcome is recorded when it ends, or when the caller stops reading. */
+export async function* runStream(
+  context: CallContext,
+  tool: string,
+  guarded: Guarded,
+  args: readonly unknown[],
+  self?: unknown,
+): AsyncGenerator<unknown, unknown, unknown> {
+  const ids = idsOf(context, guarded.options, args);
+  const permit = await acquire(context, tool, ids);
+  if (!permit.allowed) {
+    if (permit.source !== "session") {
+      context.reporter.fleet?.refusals.refused(permit, callerIn(context, ids));
+    }
+    throw permit.error();
+  }
+  let last: unknown;
+  let ended = false;
+  try {
+    for await (const item of guarded.fn.apply(self, [...args]) as AsyncIterable<unknown>) {
+      last = item;
+      yield item;
+    }
+    ended = true;
+    reportResult(context, permit, guarded.options, last);
+  } catch (error) {
+    ended = true;
+    permit.failure(error, classOf(context, guarded.options, error));
+    throw error;
+  } finally {
+    if (!ended) {
+      permit.success(); // the caller has what it wanted: the tool answered
+    }
+  }
+  return undefined;
+}
+
+async function execute(
+  context: CallContext,
+  permit: Permit,
+  guarded: Guarded,
+  args: readonly unknown[],
+  self: unknown,
+): Promise<unknown> {
+  const { fn, options } = guarded;
+  const act = (): unknown => fn.apply(self, [...args]);
+  let result: unknown;
+  try {
+    result = await (options.timeoutS === undefined ? act() : limited(permit.tool, options.timeoutS, act));
+  } catch (error) {
+    permit.failure(error, classOf(context, options, error));
+    throw error;
+  }
+  reportResult(context, permit, options, result);
+  return result;
+}
+
+function reportResult(context: CallContext, permit: Permit, options: AnyOptions, result: unknown): void {
+  const { usage, classifyResult: rule } = options;
+  const values: CallValues =
+    usage === undefined
+      ? {}
+      : (context.warnings.attempt("usage could not be read from a result", () => usage(result as never)) ?? {});
+  const failure = context.warnings.attempt("classifyResult failed; the result counts as a success", () =>
+    rule === undefined ? classifyResult(result) : checkedClass(rule(result)),
+  );
+  try {
+    if (failure === null) {
+      permit.success(values);
+    } else if (failure.errorClass === "policy") {
+      permit.ignore(undefined, values);
+    } else {
+      permit.failure(
+        (isRecord(result) && resultText(result)) || "the result says that the tool failed",
+        failure,
+        values,
+      );
+    }
+  } catch (error) {
+    context.warnings.warn("the outcome of a call could not be reported as it is", error); // an impossible usage
+    permit.success();
+  }
+}
+
+/** Let something else serve the caller. A refusal that stands may name a tool to use instead. */
+async function fallBack(
+  context: CallContext,
+  guarded: Guarded,
+  refusal: Rejection,
+  caller: Caller,
+  args: readonly unknown[],
+  self: unknown,
+): Promise<unknown> {
+  const { fallback, adapt } = guarded.options;
+  const { refusals } = context.reporter.fleet ?? {};
+  if (refusal.source === "session") {
+    throw refusal.error(); // it was reported, and holds for all tools
+  }
+  if (typeof fallback === "function") {
+    refusals?.refused(refusal, caller, fallback.name || "fallback");
+    return fallback.apply(self, [...(adapt?.("", ...(args as never[])) ?? args)]);
+  }
+  const own = fallback === undefined ? [] : typeof fallback === "string" ? [fallback] : fallback;
+  let named: string | null = null;
+  const chain = context.fallbacks.chain(refusal.tool, own);
+  const isOpen = (tool: string): boolean => tool === refusal.tool || context.decision.isOpen(tool, caller);
+  for (const name of chain.length === 0 ? [] : candidates([refusal.tool, ...chain], isOpen)) {
+    if (name === refusal.tool) {
+      if (refusal.state === "forced_open") {
+        break;
+      }
+      const permit = context.decision.unguarded(name, caller); // every circuit is open: a call is no worse than none
+      count(context, permit);
+      return execute(context, permit, guarded, args, self);
+    }
+    const standIn = context.standIns.get(name);
+    if (!standIn) {
+      if (standIn === null) {
+        context.warnings.warn(
+          `${name} can't stand in for ${refusal.tool}: different functions are guarded under that name`,
+        );
+      }
+      named ??= name;
+      continue;
+    }
+    const permit = await context.decision.acquire(name, caller);
+    if (permit.allowed) {
+      count(context, permit);
+      permit.isFallback = true;
+      refusals?.refused(refusal, caller, name);
+      return execute(context, permit, standIn, adapt?.(name, ...(args as never[])) ?? args, self);
+    }
+  }
+  refusals?.refused(refusal, caller);
+  throw (named === null ? refusal : refusal.withFallback(named)).error();
+}
+
+function count(context: CallContext, permit: Permit): void {
+  permit.session = context.limits;
+  context.limits?.begin();
+}
+
+function classOf(context: CallContext, options: AnyOptions, error: unknown): Classification | null {
+  const rule = options.classify;
+  return rule === undefined
+    ? null
+    : context.warnings.attempt("classify of a guard failed; the client's rule decides", () =>
+        checkedClass(rule(error)),
+      );
+}
+
+function idsOf(context: CallContext, options: AnyOptions, args: readonly unknown[]): CallerIds {
+  const { caller } = options;
+  return caller === undefined
+    ? {}
+    : (context.warnings.attempt("caller of a guard failed", () => caller(...(args as never[]))) ?? {});
+}
+
+function callerIn(context: CallContext, ids: CallerIds): Caller {
+  return callerOf(ids, context.ids);
+}
+
+/** Wait for a call for a limited time. */
+function limited(tool: string, seconds: number, act: () => unknown): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new CallTimeoutError(tool, seconds)), seconds * 1000);
+    Promise.resolve()
+      .then(act)
+      .then(resolve, reject)
+      .finally(() => clearTimeout(timer));
+  });
+}

@@ -1,0 +1,251 @@
+import { recoveryInWords } from "../breaker/ramp.js";
+import { PASSING } from "../breaker/states.js";
+import type { BreakerPermit, BreakerRejection } from "../breaker/values.js";
+import type { Family, FamilyOf } from "../families.js";
+import type { CircuitView } from "../fleet/view.js";
+import { Rejection } from "../rejection.js";
+import type { Caller } from "./caller.js";
+import type { FleetCircuits, GatewayPermit } from "./fleet-circuits.js";
+import type { LocalCircuit, LocalCircuits } from "./local-circuits.js";
+import type { LocalFamilies } from "./local-families.js";
+import { Permit, type FamilyPermit, type Reporter } from "./permit.js";
+
+/** What the fleet's circuits say about a call. */
+type FleetDecision =
+  | Rejection
+  | {
+      readonly view: CircuitView | null;
+      readonly familyView: CircuitView | null;
+      /** The circuit of which a probe must be asked for. */
+      readonly probing: CircuitView | null;
+    };
+
+/**
+ * Decides about calls: first the circuits of the tool's family, then the tool's. Of each the fleet's, then this process's. Without a
+ * fleet it is a complete local circuit breaker.
+ */
+export class Decision {
+  readonly #fleet: FleetCircuits | null;
+
+  constructor(
+    readonly local: LocalCircuits,
+    /** The process's own circuits of families. A session has none. */
+    readonly families: LocalFamilies | null,
+    readonly familyOf: FamilyOf,
+    private readonly reporter: Reporter,
+    private readonly ofSession = false,
+  ) {
+    this.#fleet = reporter.fleet;
+  }
+
+  /** Decide. Only a probe of the fleet takes time. */
+  acquire(tool: string, caller: Caller): Permit | Rejection | Promise<Permit | Rejection> {
+    const family = this.familyOf(tool);
+    const decided = this.#byFleet(tool, caller, family);
+    if (decided instanceof Rejection) {
+      return decided;
+    }
+    const { view, familyView, probing } = decided;
+    const ofFamily = this.#byOwnFamily(tool, family, familyView, probing !== null && probing === familyView);
+    if (ofFamily instanceof Rejection) {
+      return ofFamily;
+    }
+    const familyProbe =
+      ofFamily !== null &&
+      ((probing !== null && probing === familyView) || (ofFamily.breakerPermit?.probe ?? null) !== null);
+    const own = view?.overrides ? null : this.#byOwnCircuit(tool, caller, view, familyProbe);
+    if (own instanceof Rejection) {
+      this.#release(null, ofFamily);
+      return own;
+    }
+    const permit = (gateway: GatewayPermit | null): Permit =>
+      new Permit(this.reporter, {
+        tool,
+        circuit: own?.circuit ?? null,
+        breakerPermit: own?.permit ?? null,
+        started: this.reporter.clock.now(),
+        generation: gateway === null ? (this.#fleet?.generation(view) ?? null) : gateway.generation,
+        caller,
+        family: ofFamily,
+        gateway,
+      });
+    if (probing === null || this.#fleet === null) {
+      return permit(null);
+    }
+    if (!this.#fleet.mayAsk(probing)) {
+      this.#release(own, ofFamily);
+      return this.#fleet.rejection(probing, tool);
+    }
+    return this.#fleet.ask(probing, tool, caller).then((answer) => {
+      if (answer instanceof Rejection) {
+        this.#release(own, ofFamily);
+        return answer;
+      }
+      return permit(answer === "away" ? null : answer);
+    });
+  }
+
+  /** Return whether a call would be refused now. It takes nothing and asks no gateway. */
+  isOpen(tool: string, caller: Caller): boolean {
+    const family = this.familyOf(tool);
+    const ofFamily = family === null ? "passes" : this.#familyIsOpen(family);
+    if (ofFamily === "refuses") {
+      return true;
+    }
+    const view = this.#fleet?.view(tool, caller) ?? null;
+    if (this.#fleet !== null && view !== null) {
+      if (!view.passes && (view.forced || ofFamily !== "fleet_probe") && this.#fleet.answer(view) === "refuse") {
+        return true;
+      }
+      if (view.overrides) {
+        return false;
+      }
+    }
+    const circuit = this.local.known(tool, caller.userId, caller.sessionId);
+    if (circuit === null) {
+      return false;
+    }
+    if (ofFamily !== "passes") {
+      return circuit.breaker.state === "forced_open"; // the family's probe passes an open circuit of the tool
+    }
+    return circuit.breaker.wouldRefuse(this.reporter.clock.now());
+  }
+
+  /** Return a permit for a call that goes whatever the circuits say, because nothing else is left. It counts nowhere but in its event. */
+  unguarded(tool: string, caller: Caller): Permit {
+    const started = this.reporter.clock.now();
+    return new Permit(this.reporter, {
+      tool,
+      circuit: null,
+      breakerPermit: null,
+      started,
+      generation: null,
+      caller,
+      family: null,
+      gateway: null,
+    });
+  }
+
+  #byFleet(tool: string, caller: Caller, family: Family | null): FleetDecision {
+    const fleet = this.#fleet;
+    if (fleet === null) {
+      return { view: null, familyView: null, probing: null };
+    }
+    const view = fleet.view(tool, caller);
+    const familyView = family === null ? null : fleet.circuit(family.circuitId);
+    if (familyView !== null && !familyView.passes) {
+      if (view?.forced && fleet.answer(view) === "refuse") {
+        return fleet.rejection(view, tool);
+      }
+      const answer = fleet.answer(familyView);
+      if (answer === "refuse" || (answer === "pass" && !fleet.admits(familyView))) {
+        return fleet.rejection(familyView, tool);
+      }
+      if (answer === "ask" && fleet.reachable(familyView)) {
+        return { view, familyView, probing: familyView }; // it may call the tool although the tool's circuit is open
+      }
+    }
+    if (view !== null && !view.passes) {
+      const answer = fleet.answer(view);
+      if (answer === "refuse" || (answer === "pass" && !fleet.admits(view))) {
+        return fleet.rejection(view, tool);
+      }
+      return { view, familyView, probing: answer === "ask" && fleet.reachable(view) ? view : null };
+    }
+    return { view, familyView, probing: null };
+  }
+
+  /** Decide by the process's own circuit of the family. A fleet's probe goes although it refuses. */
+  #byOwnFamily(
+    tool: string,
+    family: Family | null,
+    view: CircuitView | null,
+    probes: boolean,
+  ): FamilyPermit | Rejection | null {
+    if (family === null) {
+      return null;
+    }
+    const generation = this.#fleet?.generation(view) ?? null;
+    const circuit = view?.overrides || this.families === null ? null : this.families.get(family);
+    if (circuit === null) {
+      return { name: family.name, circuit, breakerPermit: null, generation };
+    }
+    const answer = circuit.breaker.tryAcquire(this.reporter.clock.now());
+    if (!answer.ok && !probes) {
+      return this.#localRefusal(tool, answer, circuit, view);
+    }
+    return { name: family.name, circuit, breakerPermit: answer.ok ? answer : null, generation };
+  }
+
+  #byOwnCircuit(
+    tool: string,
+    caller: Caller,
+    view: CircuitView | null,
+    familyProbe: boolean,
+  ): { circuit: LocalCircuit; permit: BreakerPermit | null } | Rejection {
+    const circuit = this.local.get(tool, caller.userId, caller.sessionId);
+    const answer = circuit.breaker.tryAcquire(this.reporter.clock.now());
+    if (answer.ok) {
+      return { circuit, permit: answer };
+    }
+    if (familyProbe && answer.state !== "forced_open") {
+      return { circuit, permit: null };
+    }
+    return this.#localRefusal(tool, answer, circuit, view);
+  }
+
+  #familyIsOpen(family: Family): "passes" | "refuses" | "fleet_probe" | "local_probe" {
+    const fleet = this.#fleet;
+    const view = fleet?.circuit(family.circuitId) ?? null;
+    if (fleet !== null && view !== null) {
+      if (!view.passes && !view.recovers) {
+        if (fleet.answer(view) === "refuse") {
+          return "refuses";
+        }
+        if (fleet.reachable(view)) {
+          return "fleet_probe";
+        }
+      }
+      if (view.overrides) {
+        return "passes";
+      }
+    }
+    const breaker = this.families?.get(family).breaker;
+    if (breaker === undefined) {
+      return "passes";
+    }
+    if (breaker.wouldRefuse(this.reporter.clock.now())) {
+      return "refuses";
+    }
+    return PASSING.includes(breaker.state) ? "passes" : "local_probe";
+  }
+
+  #release(own: { circuit: LocalCircuit; permit: BreakerPermit | null } | null, family: FamilyPermit | null): void {
+    const now = this.reporter.clock.now();
+    if (own !== null && own.permit !== null) {
+      own.circuit.breaker.release(own.permit, now);
+    }
+    if (family?.circuit && family.breakerPermit !== null) {
+      family.circuit.breaker.release(family.breakerPermit, now);
+    }
+  }
+
+  #localRefusal(tool: string, refused: BreakerRejection, circuit: LocalCircuit, view: CircuitView | null): Rejection {
+    const { reason, lastError } = circuit.words();
+    const { family, breaker } = circuit;
+    const { state, retryAfterS, cause } = refused;
+    const own = breaker.circuitId === tool ? "tool" : breaker.policy.scope;
+    return new Rejection({
+      tool,
+      state,
+      source: "local",
+      reason: cause?.rule === "recovery_ramp" ? recoveryInWords(cause.value ?? 1, cause.reason) : reason,
+      retryAfterS,
+      lastError,
+      generation: view?.generation ?? null,
+      scope: family !== null ? "family" : this.ofSession ? "session" : own,
+      cause,
+      family,
+    });
+  }
+}

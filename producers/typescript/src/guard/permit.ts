@@ -1,0 +1,276 @@
+import type { BreakerPermit, Status } from "../breaker/values.js";
+import { familyResultKind, resultKind, statusOf } from "../breaker/values.js";
+import type { ErrorClass } from "../breaker/policy.js";
+import { IGNORE, checkedClass, type Classification, type Classifier } from "../classify/classification.js";
+import { classify } from "../classify/classify.js";
+import type { ExecutionInput } from "../emitter/execution.js";
+import type { Outcome } from "../emitter/outcomes.js";
+import { SwitchgearError } from "../errors.js";
+import { redact } from "../text/redact.js";
+import type { Clock } from "../wire/timing.js";
+import type { Warnings } from "../wire/warnings.js";
+import type { Caller } from "./caller.js";
+import type { FleetCircuits, GatewayPermit } from "./fleet-circuits.js";
+import type { LocalCircuit } from "./local-circuits.js";
+import { totalTokens, type SessionLimits, type Usage } from "./session-limits.js";
+
+/** The most characters of a message that `redact` looks at. */
+const CONSIDERED = 4_001;
+/** Classes of errors that a session's `maxFailures` doesn't count: no tool failed. */
+const NOT_FAILED: readonly ErrorClass[] = ["cancelled", "policy"];
+
+/** What a report may say about the call. */
+export interface CallValues extends Usage {
+  /** How long the call took, if you measured it yourself. Else the time since the permit. */
+  readonly durationMs?: number | undefined;
+  /** Bytes or characters of the result. */
+  readonly outputSize?: number | undefined;
+  /** Anything else to send with the event. */
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** What a permit of a tool holds of the tool's family. */
+export interface FamilyPermit {
+  readonly name: string;
+  /** This process's circuit of the family; null if it wasn't asked. */
+  readonly circuit: LocalCircuit | null;
+  readonly breakerPermit: BreakerPermit | null;
+  /** Generation of the fleet's circuit of the family; null if it isn't known. */
+  readonly generation: number | null;
+}
+
+interface PermitState {
+  readonly tool: string;
+  /** This process's circuit; null if it wasn't asked. */
+  readonly circuit: LocalCircuit | null;
+  readonly breakerPermit: BreakerPermit | null;
+  /** When the call began, in monotonic seconds. */
+  readonly started: number;
+  /** Generation of the fleet's circuit; null if it isn't known. */
+  readonly generation: number | null;
+  readonly caller: Caller;
+  readonly family: FamilyPermit | null;
+  readonly gateway: GatewayPermit | null;
+}
+
+/** Permission for one call. Report its end once: success, failure, ignore or release. Later reports do nothing. */
+export class Permit {
+  readonly allowed = true;
+  /** The session whose limits count the call. */
+  session: SessionLimits | null = null;
+  /** Whether a fallback tool serves the caller. */
+  isFallback = false;
+  #reported = false;
+
+  constructor(
+    private readonly reporter: Reporter,
+    readonly state: PermitState,
+  ) {}
+
+  get tool(): string {
+    return this.state.tool;
+  }
+
+  /** Whether the call tests if the tool has recovered, for this process or for the fleet. */
+  get probe(): boolean {
+    const { breakerPermit, family, gateway } = this.state;
+    return (
+      (gateway?.probe ?? false) ||
+      (breakerPermit?.probe ?? null) !== null ||
+      (family?.breakerPermit?.probe ?? null) !== null
+    );
+  }
+
+  /** Report that the tool answered. */
+  success(values: CallValues = {}): void {
+    this.#end(undefined, null, values);
+  }
+
+  /**
+   * Report that the call failed. Its class decides whether that counts against the tool.
+   *
+   * @param error The error, or the tool's own message (class `tool`).
+   * @param classification Your own class, in place of the client's.
+   */
+  failure(error: unknown, classification: Classification | ErrorClass | null = null, values: CallValues = {}): void {
+    this.#end({ error }, checkedClass(classification), values);
+  }
+
+  /** Report a call that says nothing about the tool's health. A probe is free for the next call. */
+  ignore(error?: unknown, values: CallValues = {}): void {
+    this.#end(error === undefined ? undefined : { error }, IGNORE, values);
+  }
+
+  /** Give the permit back, because you made no call. Nothing is counted or sent. */
+  release(): void {
+    if (!this.#reported) {
+      this.#reported = true;
+      this.reporter.release(this);
+    }
+  }
+
+  #end(
+    failed: { readonly error: unknown } | undefined,
+    classification: Classification | null,
+    values: CallValues,
+  ): void {
+    for (const [name, value] of Object.entries(values)) {
+      if (typeof value === "number" && !(value >= 0 && Number.isFinite(value))) {
+        throw new SwitchgearError(`${name} is ${value}.`, "Report a number of at least 0.");
+      }
+    }
+    if (!this.#reported) {
+      this.#reported = true;
+      this.reporter.report(this, failed, classification, values);
+    }
+  }
+}
+
+/** Takes what permits report: to the circuits, the fleet and the session. */
+export class Reporter {
+  constructor(
+    readonly clock: Clock,
+    readonly fleet: FleetCircuits | null,
+    private readonly warnings: Warnings,
+    private readonly classifier: Classifier | undefined,
+    private readonly redactor: ((message: string) => string) | undefined,
+  ) {}
+
+  report(
+    permit: Permit,
+    failed: { readonly error: unknown } | undefined,
+    given: Classification | null,
+    values: CallValues,
+  ): void {
+    const { tool, circuit, breakerPermit, started, family, gateway } = permit.state;
+    const now = this.clock.now();
+    const classification = failed === undefined ? given : (given ?? this.classify(failed.error));
+    const errorClass = classification?.errorClass ?? null;
+    const status: Status = failed === undefined ? "success" : statusOf(errorClass ?? "unknown");
+    const errorType = failed === undefined ? null : typeOf(failed.error);
+    const message = failed === undefined ? null : this.#messageOf(failed.error);
+    const named = [errorType, message].filter(Boolean).join(": ") || null;
+    const durationMs = values.durationMs ?? Math.max(0, (now - started) * 1000);
+    const retryAfterS = classification?.retryAfterS ?? null;
+    const result = { durationMs, tokens: totalTokens(values), retryAfterS, tool, reporter: "" };
+    if (circuit !== null) {
+      const kind = resultKind(status, errorClass, circuit.breaker.policy);
+      circuit.record(now, { ...result, kind }, breakerPermit, named);
+    }
+    if (family?.circuit) {
+      const kind = familyResultKind(status, errorClass, family.circuit.breaker.policy);
+      family.circuit.record(now, { ...result, kind }, family.breakerPermit, named);
+    }
+    permit.session?.ended(values, failed !== undefined && !NOT_FAILED.includes(errorClass ?? "unknown"));
+    if (this.fleet === null) {
+      return;
+    }
+    const event: ExecutionInput = {
+      tool_name: tool,
+      status,
+      execution_time_ms: Math.round(durationMs * 1000) / 1000,
+      ...permit.state.caller.fields,
+      ...(errorType === null ? {} : { error_type: errorType }),
+      ...(message === null ? {} : { error_message: redact(message) }),
+      ...(errorClass === null ? {} : { error_class: errorClass }),
+      ...(retryAfterS === null ? {} : { retry_after_s: retryAfterS }),
+      ...usageFields(values),
+      ...(permit.isFallback ? { served_by: "fallback" } : {}),
+      ...(permit.state.generation === null ? {} : { generation: permit.state.generation }),
+      ...(family === null || family.generation === null ? {} : { family_generation: family.generation }),
+      recorded_at: new Date(this.clock.wall() * 1000).toISOString(),
+    };
+    if (gateway === null) {
+      this.fleet.emitter.emit(event);
+    } else {
+      this.#deliver(this.fleet, gateway, event);
+    }
+  }
+
+  /** Give back what the permit of a call holds that wasn't made. */
+  release(permit: Permit): void {
+    const { circuit, breakerPermit, family, gateway } = permit.state;
+    const now = this.clock.now();
+    if (circuit !== null && breakerPermit !== null) {
+      circuit.breaker.release(breakerPermit, now);
+    }
+    if (family?.circuit && family.breakerPermit !== null) {
+      family.circuit.breaker.release(family.breakerPermit, now);
+    }
+    permit.session?.takeBack();
+    if (gateway !== null) {
+      this.fleet?.outcomes.send({ permit: gateway.token, status: "ignored" }, gateway.expiresAt, () => {});
+    }
+  }
+
+  /** Return what kind of failure it is: by the user's rule, else by default. A message is of class `tool`. */
+  classify(error: unknown): Classification {
+    if (typeof error === "string") {
+      return { errorClass: "tool" };
+    }
+    const rule = this.classifier;
+    const found =
+      rule === undefined
+        ? null
+        : this.warnings.attempt("the client's classify failed; the default decides", () => checkedClass(rule(error)));
+    return found ?? classify(error);
+  }
+
+  /** Send the end of a call to the gateway that permitted it. It records the call itself. */
+  #deliver(fleet: FleetCircuits, gateway: GatewayPermit, event: ExecutionInput): void {
+    const ignored = event.error_class === "policy" || event.error_class === "cancelled";
+    const outcome: Outcome = {
+      permit: gateway.token,
+      status: ignored || event.status === "cancelled" || event.status === "rejected" ? "ignored" : event.status,
+      duration_ms: event.execution_time_ms ?? 0,
+      ...pick(event, [
+        "error_class",
+        "error_type",
+        "error_message",
+        "input_tokens",
+        "output_tokens",
+        "cost_usd",
+        "metadata",
+      ]),
+    };
+    fleet.outcomes.send(outcome, gateway.expiresAt, () => fleet.emitter.emit(event));
+  }
+
+  #messageOf(error: unknown): string | null {
+    const text = typeof error === "object" && error !== null ? (error as { message?: unknown }).message : String(error);
+    const message = typeof text === "string" ? text.slice(0, CONSIDERED) : null;
+    const rule = this.redactor;
+    if (message === null || rule === undefined) {
+      return message;
+    }
+    return (
+      this.warnings.attempt("the redact function failed; the message is withheld", () => rule(redact(message))) ??
+      "[redacted]"
+    );
+  }
+}
+
+function typeOf(error: unknown): string | null {
+  if (typeof error !== "object" || error === null) {
+    return null;
+  }
+  const { name } = error as { name?: unknown };
+  return typeof name === "string" && name !== "" ? name : (error.constructor?.name ?? null);
+}
+
+function usageFields(values: CallValues): Partial<ExecutionInput> {
+  const { inputTokens, outputTokens, cacheCreationTokens, costUsd, outputSize, metadata } = values;
+  return {
+    ...(inputTokens === undefined ? {} : { input_tokens: inputTokens }),
+    ...(outputTokens === undefined ? {} : { output_tokens: outputTokens }),
+    ...(cacheCreationTokens === undefined ? {} : { cache_creation_tokens: cacheCreationTokens }),
+    ...(costUsd === undefined ? {} : { cost_usd: costUsd }),
+    ...(outputSize === undefined ? {} : { output_size: outputSize }),
+    ...(metadata === undefined ? {} : { metadata }),
+  };
+}
+
+function pick<T extends object, K extends keyof T>(from: T, keys: readonly K[]): Partial<Pick<T, K>> {
+  const found = keys.filter((key) => from[key] !== undefined).map((key) => [key, from[key]]);
+  return Object.fromEntries(found) as Partial<Pick<T, K>>;
+}

@@ -1,0 +1,175 @@
+/** Refusals, as values and as errors. Each has a `text` for the model: one line of bounded length. */
+import { RECOVERY } from "./breaker/ramp.js";
+import type { Cause, CircuitState } from "./breaker/values.js";
+import { SwitchgearError } from "./errors.js";
+import { MOST_NAME, oneLine } from "./text/one-line.js";
+import { redact } from "./text/redact.js";
+
+/** Most characters of a tool's error in the text for the model, because a tool may say anything. */
+const MOST_OF_AN_ERROR = 300;
+const MOST_OF_A_REASON = 400;
+const SESSION_ADVICE = "Do not call any tool again in this session; finish with what you have.";
+
+/** What refused: this process's circuit, the fleet's, or a limit of the session. */
+export type RefusalSource = "local" | "fleet" | "session";
+export type CircuitScope = "tool" | "user" | "session" | "family";
+
+/** Why a call must not be made. */
+export interface RejectionValues {
+  readonly tool: string;
+  readonly state: CircuitState;
+  readonly source: RefusalSource;
+  /** The rule that opened the circuit, in words. */
+  readonly reason: string;
+  /** Seconds until a call may be tried. Null if it isn't known: the circuit is forced open, or a probe is running. */
+  readonly retryAfterS: number | null;
+  /** Message of the last failure that counted, without secrets. */
+  readonly lastError: string | null;
+  /** A tool to use instead. */
+  readonly fallback: string | null;
+  /** Generation of the fleet's circuit. */
+  readonly generation: number | null;
+  readonly scope: CircuitScope;
+  /** What this process's circuit measured when it opened. For the fleet's circuit, see its record. */
+  readonly cause: Cause | null;
+  /** The tool's family, if its circuit refused: the server is down. Then all values but `tool` are about the family. */
+  readonly family: string | null;
+}
+
+/** A refused call. `allowed` is false, where that of a permit is true. */
+export class Rejection implements RejectionValues {
+  readonly allowed = false;
+  readonly tool: string;
+  readonly state: CircuitState;
+  readonly source: RefusalSource;
+  readonly reason: string;
+  readonly retryAfterS: number | null;
+  readonly lastError: string | null;
+  readonly fallback: string | null;
+  readonly generation: number | null;
+  readonly scope: CircuitScope;
+  readonly cause: Cause | null;
+  readonly family: string | null;
+
+  constructor(values: Pick<RejectionValues, "tool" | "state" | "source"> & Partial<RejectionValues>) {
+    this.tool = values.tool;
+    this.state = values.state;
+    this.source = values.source;
+    this.reason = values.reason ?? "";
+    this.retryAfterS = values.retryAfterS ?? null;
+    this.lastError = values.lastError ?? null;
+    this.fallback = values.fallback ?? null;
+    this.generation = values.generation ?? null;
+    this.scope = values.scope ?? "tool";
+    this.cause = values.cause ?? null;
+    this.family = values.family ?? null;
+  }
+
+  /** What to show to the model: what is wrong, when to try again, and what to use instead. */
+  get text(): string {
+    const tool = oneLine(this.tool, MOST_NAME);
+    if (this.source === "session") {
+      return `The tool ${tool} was not called: ${oneLine(this.reason, MOST_OF_A_REASON)}. ${SESSION_ADVICE}`;
+    }
+    const family = this.family === null ? null : oneLine(this.family, MOST_NAME);
+    const recovers = this.state === "closed";
+    const words = [recovers ? this.#recovering(tool, family) : this.#unavailable(tool, family)];
+    const lastError = oneLine(redact(this.lastError ?? ""), MOST_OF_AN_ERROR).replace(/[.: ]+$/, "");
+    if (lastError !== "") {
+      words.push(`Its last error was: ${lastError}.`);
+    }
+    words.push(recovers ? "Try again shortly." : this.#when(family === null ? "it again" : `any tool of ${family}`));
+    if (this.fallback !== null) {
+      words.push(`Use ${oneLine(this.fallback, MOST_NAME)} instead.`);
+    }
+    return words.join(" ");
+  }
+
+  /** Return the same refusal with the name of a tool to use instead. */
+  withFallback(fallback: string): Rejection {
+    return new Rejection({ ...this.values(), fallback });
+  }
+
+  /** Return the refusal as an error. */
+  error(): CircuitOpenError {
+    return this.source === "session" ? new SessionExhaustedError(this) : new CircuitOpenError(this);
+  }
+
+  /** Return the values alone. */
+  values(): RejectionValues {
+    const { tool, state, source, reason, retryAfterS, lastError, fallback, generation, scope, cause, family } = this;
+    return { tool, state, source, reason, retryAfterS, lastError, fallback, generation, scope, cause, family };
+  }
+
+  #recovering(tool: string, family: string | null): string {
+    const what = family === null ? `The tool ${tool}` : `The server ${family} of the tool ${tool}`;
+    const reason = this.reason.startsWith(RECOVERY) ? this.reason.slice(RECOVERY.length) : this.reason;
+    const why = oneLine(reason, MOST_OF_A_REASON);
+    return `${what} is recovering, and only some calls are let through. This one was not${why === "" ? "" : ` (${why})`}.`;
+  }
+
+  #unavailable(tool: string, family: string | null): string {
+    const circuit = `(circuit ${this.state.replaceAll("_", " ")})`;
+    if (family === null) {
+      return `The tool ${tool} is unavailable ${circuit}.`;
+    }
+    const wrong = this.state === "forced_open" ? "must not be used" : "does not answer";
+    return `The tool ${tool} is unavailable: its server ${family} ${wrong} ${circuit}.`;
+  }
+
+  #when(it: string): string {
+    if (this.retryAfterS === null) {
+      return `Do not call ${it} now.`;
+    }
+    const wait = Math.ceil(Math.round(Math.min(this.retryAfterS, 1e9) * 1000) / 1000); // rounded up: never too early
+    return `Do not call ${it} within the next ${Math.max(1, wait)} s.`;
+  }
+}
+
+/**
+ * The call was not made.
+ *
+ * `message` and `text` are one text, for the model: agent frameworks show the message. `rejection` has the details.
+ *
+ * In your tests, `new CircuitOpenError("the search is down")` has that text.
+ */
+export class CircuitOpenError extends SwitchgearError {
+  override name = "CircuitOpenError";
+  readonly rejection: Rejection;
+
+  constructor(rejection: Rejection | string = "The circuit is open.") {
+    super(typeof rejection === "string" ? rejection : rejection.text);
+    this.rejection =
+      typeof rejection === "string"
+        ? new Rejection({ tool: "", state: "open", source: "local", reason: rejection })
+        : rejection;
+  }
+
+  /** What to show to the model. */
+  get text(): string {
+    return this.message;
+  }
+
+  get tool(): string {
+    return this.rejection.tool;
+  }
+
+  get state(): CircuitState {
+    return this.rejection.state;
+  }
+
+  /** Seconds until a call may be tried, or null if it isn't known. */
+  get retryAfterS(): number | null {
+    return this.rejection.retryAfterS;
+  }
+
+  /** A tool to use instead, or null. */
+  get fallback(): string | null {
+    return this.rejection.fallback;
+  }
+}
+
+/** A limit of the session is reached. All further calls in the session are refused, so end the agent's loop. */
+export class SessionExhaustedError extends CircuitOpenError {
+  override name = "SessionExhaustedError";
+}

@@ -1,0 +1,72 @@
+/** Clocks, waits and back-off. Times are in seconds. */
+
+/** Both clocks of a client. Tests give their own. */
+export interface Clock {
+  /** Monotonic seconds. */
+  now(): number;
+  /** Seconds since 1970. */
+  wall(): number;
+}
+
+export const SYSTEM_CLOCK: Clock = { now: () => performance.now() / 1000, wall: () => Date.now() / 1000 };
+
+/** Waits that grow from one failure to the next, with full jitter (Brooker, AWS Architecture Blog, 2015). */
+export class Backoff {
+  #failures = 0;
+
+  constructor(
+    readonly firstS: number,
+    readonly mostS: number,
+    readonly random: () => number = Math.random,
+  ) {}
+
+  /** Return the next wait. It is not shorter than what the gateway asked for. */
+  next(retryAfterS: number | null = null): number {
+    const most = Math.min(this.mostS, this.firstS * 2 ** this.#failures);
+    this.#failures = Math.min(this.#failures + 1, 30);
+    const spread = this.random() * most;
+    return retryAfterS === null ? spread : Math.min(retryAfterS, 10 * this.mostS) + spread;
+  }
+
+  /** Begin with the first wait again. */
+  reset(): void {
+    this.#failures = 0;
+  }
+}
+
+/** Call a function later, without keeping the process alive for it. Return what cancels it. */
+export function later(seconds: number, act: () => void): () => void {
+  const timer: unknown = setTimeout(act, seconds * 1000);
+  if (typeof timer === "object" && timer !== null && "unref" in timer) {
+    (timer as { unref(): void }).unref();
+  } else {
+    (globalThis as { Deno?: { unrefTimer?(id: number): void } }).Deno?.unrefTimer?.(timer as number);
+  }
+  return () => clearTimeout(timer as ReturnType<typeof setTimeout>);
+}
+
+/** Wait, or end early if the signal aborts. It doesn't keep the process alive. */
+export function pause(seconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) {
+      resolve();
+      return;
+    }
+    const end = (): void => {
+      cancel();
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const cancel = later(seconds, end);
+    signal.addEventListener("abort", end);
+  });
+}
+
+/** Wait for `work`, for `seconds` at most. It keeps the process alive for no longer than that takes. */
+export async function atMost(seconds: number, work: Promise<unknown>): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const limit = new Promise((resolve) => {
+    timer = setTimeout(resolve, Math.max(0, seconds) * 1000);
+  });
+  await Promise.race([work, limit]).finally(() => clearTimeout(timer));
+}

@@ -1,0 +1,269 @@
+/** The answers of the Python client to the same questions. `parity/generate.py` writes them. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { Breaker } from "../src/breaker/breaker.js";
+import { solve } from "../src/breaker/cusum.js";
+import {
+  LOCAL_DEFAULT,
+  LOCAL_FAMILY_DEFAULT,
+  policyOf,
+  type ErrorClass,
+  type PolicyInput,
+} from "../src/breaker/policy.js";
+import { admits, phaseOf } from "../src/breaker/ramp.js";
+import { waitS } from "../src/breaker/states.js";
+import {
+  familyResultKind,
+  resultKind,
+  type BreakerPermit,
+  type ResultKind,
+  type Status,
+} from "../src/breaker/values.js";
+import { byMcpCode, classOfStatus, retryAfterIn } from "../src/classify/by-code.js";
+import { outageInText } from "../src/classify/by-text.js";
+import { classifyResult } from "../src/classify/result.js";
+import { isRefusal, toolFailure } from "../src/classify/tool-failure.js";
+import { familyFinder } from "../src/families.js";
+import { readView } from "../src/fleet/view.js";
+import { noticeOf } from "../src/prompts/notice.js";
+import { listedName } from "../src/prompts/tool-name.js";
+import { Rejection, type RejectionValues } from "../src/rejection.js";
+import { oneLine } from "../src/text/one-line.js";
+import { redact } from "../src/text/redact.js";
+import { shortNumber } from "../src/text/short-number.js";
+import { PACKAGE } from "./support/scenarios.js";
+
+interface Answers {
+  traces: { policy: PolicyInput; steps: [unknown[], ...unknown[]][] }[];
+  defaults: Record<string, unknown>[];
+  cusum: [number, number, number, [number, number, number, number]][];
+  waits: [number, number][];
+  admits: [number, number, number, boolean][];
+  kinds: [Status, ErrorClass | null, string, string][];
+  rejections: [Record<string, unknown>, string][];
+  tool_failures: [Record<string, unknown>, Record<string, unknown>][];
+  notices: [{ tool: string; until?: number | null; instead?: string[]; family?: boolean }[], string][];
+  messages: [string, string][];
+  lines: [string, number, string][];
+  statuses: [number, string][];
+  mcp: [number, string][];
+  texts: [string, string | null, boolean][];
+  results: [unknown, string | null, string | null][];
+  names: [unknown, string | null][];
+  headers: [Record<string, string>, number | null][];
+  families: [string, string, string | null][];
+  causes: [Record<string, unknown>, string][];
+  numbers: [number, string, string][];
+}
+
+const answers = JSON.parse(readFileSync(join(PACKAGE, "test", "parity", "answers.json"), "utf8")) as Answers;
+
+function near(found: unknown, expected: unknown, message: string): void {
+  if (typeof found === "number" && typeof expected === "number") {
+    assert.ok(
+      Math.abs(found - expected) <= 1e-9 * Math.max(1, Math.abs(expected)),
+      `${message}: ${found} is not ${expected}`,
+    );
+  } else {
+    assert.deepEqual(found ?? null, expected ?? null, message);
+  }
+}
+
+function rejectionOf(values: Record<string, unknown>): Rejection {
+  const { retry_after_s: retryAfterS = null, last_error: lastError = null, ...rest } = values;
+  return new Rejection({ ...rest, retryAfterS, lastError } as unknown as RejectionValues);
+}
+
+describe("the same answers as the Python client", () => {
+  for (const [number, { policy, steps }] of answers.traces.entries()) {
+    it(`a breaker under random policy ${number} takes the same steps`, () => {
+      const breaker = new Breaker("traced", policyOf(policy), 0);
+      const permits = new Map<string, BreakerPermit>();
+      for (const [at, step] of steps.entries()) {
+        const [[op, now, name, ...rest], state, openUntil, generation, attempt, share, probes, counts, cause] =
+          step as [
+            [string, number, string, ...unknown[]],
+            string,
+            number | null,
+            number,
+            number,
+            number,
+            number,
+            number[],
+            unknown[] | null,
+          ];
+        const where = `step ${at} ${JSON.stringify(step[0])} ${JSON.stringify(policy)}`;
+        if (op === "acquire") {
+          const answer = breaker.tryAcquire(now);
+          near(answer.ok ? true : answer.retryAfterS, rest[0], where);
+          if (answer.ok) {
+            permits.set(name, answer);
+          }
+        } else if (op === "release") {
+          breaker.release(permits.get(name)!, now);
+        } else {
+          const [kind, durationMs, tokens, reporter, retryAfterS, tool] = rest as [
+            ResultKind,
+            number,
+            number,
+            string,
+            number | null,
+            string,
+          ];
+          breaker.record(now, { kind, durationMs, tokens, reporter, retryAfterS, tool }, permits.get(name)!);
+        }
+        const found = breaker.counts(now);
+        const { calls, failed, slow, ignored, rejected, wastedTokens, consecutiveFailures } = found;
+        assert.equal(breaker.state, state, where);
+        near(breaker.openUntil, openUntil, where);
+        assert.deepEqual(
+          [breaker.generation, breaker.attempt, breaker.admittedShare, breaker.remainingProbes],
+          [generation, attempt, share, probes],
+          where,
+        );
+        assert.deepEqual([calls, failed, slow, ignored, rejected, wastedTokens, consecutiveFailures], counts, where);
+        const own = breaker.cause;
+        assert.equal(own?.rule ?? null, cause?.[0] ?? null, where);
+        for (const [place, value] of [own?.value, own?.threshold, own?.sample, own?.reason].entries()) {
+          near(value, cause?.[place + 1], where);
+        }
+      }
+    });
+  }
+
+  it("the default policies have the same rules", () => {
+    for (const [place, policy] of [LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT].entries()) {
+      const sorted = { ...policy, counted_error_classes: [...policy.counted_error_classes].sort() };
+      assert.deepEqual(sorted, answers.defaults[place]);
+    }
+  });
+
+  it("a CUSUM has the same weights and height", () => {
+    for (const [tolerable, broken, calls, [up, down, height, unit]] of answers.cusum) {
+      const found = solve({
+        tolerable_failure_rate: tolerable,
+        broken_failure_rate: broken,
+        calls_between_false_opens: calls,
+      });
+      assert.deepEqual([found.up, found.down, found.height], [up, down, height]);
+      near(found.unit, unit, "unit");
+    }
+  });
+
+  it("waits grow and are spread in the same way", () => {
+    const policy = policyOf({ backoff_multiplier: 2, jitter: 0.5, wait_duration_in_open_state_s: 3 });
+    for (const [attempt, wait] of answers.waits) {
+      near(waitS("tool", attempt, policy), wait, `attempt ${attempt}`);
+    }
+  });
+
+  it("a recovering circuit admits the same calls of a process", () => {
+    for (const [n, share, phase, admitted] of answers.admits) {
+      assert.equal(phaseOf("p@host"), phase);
+      assert.equal(admits(n, share, phase), admitted);
+    }
+  });
+
+  it("each status and class counts in the same way for a tool and for a family", () => {
+    for (const [status, errorClass, kind, familyKind] of answers.kinds) {
+      assert.equal(resultKind(status, errorClass, LOCAL_DEFAULT), kind, `${status} ${errorClass}`);
+      assert.equal(familyResultKind(status, errorClass, LOCAL_FAMILY_DEFAULT), familyKind, `${status} ${errorClass}`);
+    }
+  });
+
+  it("a refusal has the same text, and is known as one", () => {
+    for (const [values, text] of answers.rejections) {
+      assert.equal(rejectionOf(values).text, text);
+      assert.ok(isRefusal(text));
+    }
+  });
+
+  it("a refusal has the same toolFailure", () => {
+    for (const [values, failure] of answers.tool_failures) {
+      assert.deepEqual(toolFailure(rejectionOf(values), "id", 1000.5), failure);
+    }
+  });
+
+  it("the notice is the same", () => {
+    for (const [tools, text] of answers.notices) {
+      const given = tools.map(({ tool, until = null, instead = [], family = false }) => ({
+        tool,
+        until,
+        instead,
+        family,
+      }));
+      assert.equal(noticeOf(given, { b: "B!" }), text);
+    }
+  });
+
+  it("messages lose the same secrets", () => {
+    for (const [text, redacted] of answers.messages) {
+      assert.equal(redact(text), redacted);
+      assert.equal(redact(redact(text)), redact(text));
+    }
+  });
+
+  it("a text on one line is the same", () => {
+    for (const [text, most, line] of answers.lines) {
+      assert.equal(oneLine(text, most), line);
+    }
+  });
+
+  it("each HTTP status and MCP code has the same class", () => {
+    for (const [status, errorClass] of answers.statuses) {
+      assert.equal(classOfStatus(status), errorClass, String(status));
+    }
+    for (const [code, errorClass] of answers.mcp) {
+      assert.equal(byMcpCode({ name: "McpError", code })?.errorClass, errorClass, String(code));
+    }
+  });
+
+  it("a text reports the same outage", () => {
+    for (const [text, errorClass, refusal] of answers.texts) {
+      assert.equal(outageInText(text), errorClass, text);
+      assert.equal(isRefusal(text), refusal, text);
+    }
+  });
+
+  it("a result has the same class", () => {
+    for (const [result, errorClass, byText] of answers.results) {
+      assert.equal(classifyResult(result)?.errorClass ?? null, errorClass, JSON.stringify(result));
+      assert.equal(classifyResult(result, outageInText)?.errorClass ?? null, byText, JSON.stringify(result));
+    }
+  });
+
+  it("an item of a tool list has the same name", () => {
+    for (const [tool, name] of answers.names) {
+      assert.equal(listedName(tool), name, JSON.stringify(tool));
+    }
+  });
+
+  it("Retry-After is read in the same way", () => {
+    for (const [headers, seconds] of answers.headers) {
+      near(retryAfterIn(headers, 1_445_412_470), seconds, JSON.stringify(headers));
+      near(retryAfterIn(new Headers(headers), 1_445_412_470), seconds, JSON.stringify(headers));
+    }
+  });
+
+  it("a tool belongs to the same family", () => {
+    for (const [pattern, tool, family] of answers.families) {
+      assert.equal(familyFinder(pattern)(tool)?.name ?? null, family, `${pattern} ${tool}`);
+    }
+  });
+
+  it("a record's cause has the same words", () => {
+    for (const [cause, words] of answers.causes) {
+      const record = { circuit_id: "t", tool_name: "t", state: "open", version: 1, generation: 1, cause };
+      assert.equal(readView(record)?.reason, words);
+    }
+  });
+
+  it("a short number is the same", () => {
+    for (const [value, six, four] of answers.numbers) {
+      assert.equal(shortNumber(value), six);
+      assert.equal(shortNumber(value, 4), four);
+    }
+  });
+});

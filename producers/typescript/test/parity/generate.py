@@ -1,0 +1,427 @@
+"""Write what the Python client answers into ``answers.json``, for the parity tests of the TypeScript client.
+
+Run it from the repository's folder with the repository's packages on the path::
+
+    python producers/typescript/test/parity/generate.py [--check]
+
+With ``--check`` it writes nothing, and fails if the file is out of date.
+"""
+
+# ruff: noqa: INP001, S311 - a script; its random numbers are test data
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind, result_kind
+from switchgear.breaker.cusum import solve
+from switchgear.breaker.ramp import admits, in_words, phase_of
+from switchgear.breaker.states import wait_s
+from switchgear.breaker.values import Cause, family_result_kind
+from switchgear.classify.by_code import _MCP, class_of_status, from_headers
+from switchgear.classify.result import classify_result, outage_in_text
+from switchgear.classify.tool_failure import META_KEY, is_refusal, tool_failure
+from switchgear.follower.view import CauseView
+from switchgear.guard.rejections import Rejection
+from switchgear.prompts import Unavailable, listed_name, notice
+from switchgear.redaction import one_line, redact
+from switchgear_schemas.enums import ErrorClass, Status
+from switchgear_schemas.families import family_of
+from switchgear_schemas.policy import LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT, BreakerPolicy, Cusum
+
+ANSWERS = Path(__file__).with_name("answers.json")
+KINDS = {"success": ResultKind.SUCCESS, "failure": ResultKind.FAILURE, "ignored": ResultKind.IGNORED}
+
+
+def random_policy(rng: random.Random) -> dict[str, Any]:
+    """Return some rules with thresholds that a short trace can reach."""
+    policy: dict[str, Any] = {
+        "wait_duration_in_open_state_s": rng.choice([2, 5, 7.5]),
+        "minimum_number_of_calls": rng.choice([3, 5, 8]),
+    }
+    rules = rng.sample(["streak", "count", "rate", "slow", "tokens", "cusum"], rng.choice([1, 2, 3]))
+    if "streak" in rules:
+        policy["consecutive_failures"] = rng.choice([2, 3, 5])
+    if "count" in rules:
+        policy["failure_count"] = rng.choice([3, 6])
+    if "rate" in rules:
+        policy["failure_rate_threshold"] = rng.choice([0.3, 0.5, 0.9])
+    if "slow" in rules:
+        policy |= {"slow_call_duration_threshold_ms": 100, "slow_call_rate_threshold": rng.choice([0.4, 1])}
+    if "tokens" in rules:
+        policy["wasted_tokens"] = 500
+    if "cusum" in rules:
+        policy["cusum"] = {
+            "tolerable_failure_rate": 0.1,
+            "broken_failure_rate": 0.6,
+            "calls_between_false_opens": rng.choice([50, 1000]),
+        }
+    if rng.random() < 0.4:
+        policy |= {"sliding_window_type": "count", "sliding_window_size": rng.choice([8, 12])}
+    else:
+        policy["sliding_window_size"] = rng.choice([2, 3.3, 10])
+        policy["sliding_window_panes"] = rng.choice([None, 1, 4])
+    if ("rate" in rules or "slow" in rules) and rng.random() < 0.5:
+        policy["half_open_decision"] = "rate"
+    policy["permitted_number_of_calls_in_half_open_state"] = rng.choice([1, 2, 3])
+    policy["success_threshold_to_close"] = rng.choice([1, 2, 3])
+    policy["max_wait_duration_in_half_open_state_s"] = rng.choice([1, 4])
+    policy |= rng.choice([{}, {"backoff_multiplier": 2, "jitter": 0.3, "max_wait_duration_in_open_state_s": 20}])
+    policy |= rng.choice(
+        [
+            {},
+            {"recovery_ramp": [0.2, 0.6], "recovery_ramp_step_s": 3},
+            {"retry_after_ramp": [0.25], "recovery_ramp_step_s": 2},
+        ]
+    )
+    policy |= rng.choice([{}, {}, {"minimum_tools": 2}, {"minimum_reporters": 2}, {"mode": "metrics_only"}])
+    return policy
+
+
+def trace(seed: int) -> dict[str, Any]:
+    """Play random calls on a breaker. Of each step, keep what happened and what the breaker says."""
+    rng = random.Random(seed)
+    given = random_policy(rng)
+    breaker = Breaker("traced", BreakerPolicy.model_validate(given), 0.0)
+    now, open_permits, steps = 0.0, {}, []
+    failing = False
+    for number in range(60):
+        now = round(now + rng.choice([0, 0.1, 0.4, 1.0, rng.random() * 3]), 3)
+        failing = failing if rng.random() < 0.9 else not failing
+        if open_permits and rng.random() < 0.45:
+            name = rng.choice(list(open_permits))
+            permit = open_permits.pop(name)
+            if rng.random() < 0.1:
+                breaker.release(permit, now)
+                step: list[Any] = ["release", now, name]
+            else:
+                kind = (
+                    rng.choice(["failure"] * 5 + ["success"])
+                    if failing
+                    else rng.choice(["success"] * 6 + ["failure", "ignored"])
+                )
+                result = Result(
+                    kind=KINDS[kind],
+                    duration_ms=rng.choice([5, 100, 150]),
+                    tokens=rng.choice([0, 60]),
+                    reporter=rng.choice("ab"),
+                    retry_after_s=rng.choice([None, None, 4]),
+                    tool=rng.choice("xyz"),
+                )
+                breaker.record(now, result, permit)
+                step = [
+                    "record",
+                    now,
+                    name,
+                    kind,
+                    result.duration_ms,
+                    result.tokens,
+                    result.reporter,
+                    result.retry_after_s,
+                    result.tool,
+                ]
+        else:
+            answer = breaker.try_acquire(now)
+            name = f"p{number}"
+            if isinstance(answer, BreakerPermit):
+                open_permits[name] = answer
+                step = ["acquire", now, name, True]
+            else:
+                assert isinstance(answer, BreakerRejection)
+                step = ["acquire", now, name, answer.retry_after_s]
+        counts = breaker.counts(now)
+        cause = breaker.cause
+        steps.append(
+            [
+                step,
+                breaker.state,
+                breaker.open_until,
+                breaker.generation,
+                breaker.attempt,
+                breaker.admitted_share,
+                breaker.remaining_probes,
+                [
+                    counts.calls,
+                    counts.failed,
+                    counts.slow,
+                    counts.ignored,
+                    counts.rejected,
+                    counts.wasted_tokens,
+                    counts.consecutive_failures,
+                ],
+                None if cause is None else [cause.rule, cause.value, cause.threshold, cause.sample, cause.reason],
+            ]
+        )
+    return {"policy": given, "steps": steps}
+
+
+REJECTIONS: list[dict[str, Any]] = [
+    {
+        "tool": "search",
+        "state": "open",
+        "source": "local",
+        "reason": "consecutive_failures",
+        "retry_after_s": 12.0004,
+        "last_error": "Error: no route.",
+    },
+    {"tool": "search", "state": "open", "source": "fleet", "retry_after_s": 0.2, "fallback": "backup"},
+    {
+        "tool": "a\nb\x00c" + "d" * 100,
+        "state": "forced_open",
+        "source": "fleet",
+        "last_error": "token=abcdef123456 refused",
+    },
+    {"tool": "search", "state": "half_open", "source": "local", "retry_after_s": None},
+    {"tool": "mcp:maps:route", "state": "open", "source": "fleet", "family": "mcp:maps", "retry_after_s": 59.5},
+    {"tool": "mcp:maps:route", "state": "forced_open", "source": "fleet", "family": "mcp:maps"},
+    {"tool": "search", "state": "closed", "source": "fleet", "reason": in_words(0.25), "retry_after_s": 3},
+    {"tool": "mcp:maps:route", "state": "closed", "source": "local", "family": "mcp:maps", "reason": in_words(1 / 3)},
+    {"tool": "search", "state": "open", "source": "session", "reason": "session s has made its 3 calls"},
+]
+NOTICES: list[list[dict[str, Any]]] = [
+    [],
+    [{"tool": "b", "until": 1_700_000_000.2}, {"tool": "a", "until": None, "instead": ["b", "c"]}],
+    [{"tool": "mcp:x", "family": True, "until": 1_700_000_001}, {"tool": "a\nname", "until": 5.0, "instead": ["z"]}],
+    [{"tool": f"t{n}", "until": 100.0 + n} for n in range(14)],
+]
+MESSAGES = [
+    "nothing secret here",
+    "token=abc123 and user=bob",
+    'config {"apiKey": ["abc", "def"], "name": "x"} failed',
+    "run --password hunter2 --verbose now",
+    "use --token is required",
+    "Authorization: Bearer abcdefghijk.lmnop-12345",
+    "Cookie: sid=abc; theme=dark",
+    "https://user:pa@ss@example.com/x?y=1",
+    "git@github.com:owner/repo",
+    "key sk-proj-abcdefghijklmnopqrstuvwxyz0123456789 rejected",
+    "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+    "AKIAABCDEFGHIJKLMNOP denied",
+    "postgres://app:s3cret@db:5432/main",
+    "('Cookie', 'sid=abc')",
+    "SecretStr('abc') is wrong",
+    "secret: SecretStr('abcdef')",
+    "-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY----- tail",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0.abc",
+    "bearer abcdefghijklmnop",
+    "123456789:AA" + "b" * 33,
+    '{\\"access_token\\": \\"abc\\\\\\"def\\", \\"x\\": 1}',
+    "myApiKey=abc tokens=5 monkey=1",
+    "['token', 'user']",
+    "https://hooks.slack.com/services/T0/B0/xyz",
+    "password:",
+    'x["token"]="abc"',
+    "a" * 5000,
+    "pwd=" + "q" * 4100,
+    "client_secret=abc&grant=1",
+    "signature (sig=abcdef) bad",
+    "Set-Cookie: a=b; Path=/\nnext line",
+    "id_token => 'abc'",
+    "x" * 1990 + " token=abcdefghijklmnop",
+]
+TEXTS = [
+    "HTTP Error 503: Service Unavailable",
+    "connect ECONNREFUSED 127.0.0.1:80",
+    "fetch failed",
+    "fetch failed: bad request",
+    "no such city",
+    "Rate limit exceeded",
+    "429 Client Error: Too Many",
+    "Request failed with status code 502",
+    "the read operation timed out",
+    "TimeoutError",
+    "a TimeoutError happened in their code",
+    "httpx.ConnectError: all",
+    "MCP error -32000: Connection closed",
+    "504 Gateway Time-out",
+    "Error code: 500 - {}",
+    "The tool x is unavailable (circuit open). Do not call it now.",
+    "Error: The tool x is recovering, and only some calls are let through. This one was not.",
+    "getaddrinfo ENOTFOUND example.com",
+    "Your last 3 calls of x were rejected: bad. Change the arguments or use another tool.",
+    "timeout of 1000ms exceeded",
+    "connection reset by peer",
+    "KeyError: 'x'",
+    "Server disconnected",
+    "upstream: 502 from upstream",
+]
+RESULTS: list[Any] = [
+    {"content": [{"type": "text", "text": "x"}], "isError": True},
+    {"content": [], "isError": False},
+    {"content": "timed out", "is_error": True},
+    {"isError": True},
+    {"resultType": "input_required"},
+    "text",
+    None,
+    [1],
+    {"content": [{"type": "text", "text": "503 Service Unavailable"}, {"type": "image"}], "isError": True},
+    *[
+        {"content": [], "isError": True, "_meta": {META_KEY: failure}}
+        for failure in [
+            {"class": "reliability", "code": "circuit_open"},
+            {"class": "reliability", "code": "x"},
+            {"class": "capability", "code": "invalid_input"},
+            {"class": "capability", "code": "no"},
+            {"class": "governance", "code": "auth_required"},
+            {"class": "governance", "code": "quota"},
+            {"class": "other", "code": "x"},
+            {"class": 1, "code": "x"},
+            "text",
+        ]
+    ],
+]
+TOOLS: list[Any] = [
+    "plain",
+    {"name": "a"},
+    {"type": "function", "function": {"name": "b"}},
+    {"type": "web_search"},
+    {"toolSpec": {"name": "c"}},
+    {"google_search": {}},
+    {"function_declarations": [{"name": "d"}]},
+    {"cachePoint": {"type": "default"}},
+    {},
+    {"type": "function"},
+]
+HEADERS = [
+    {"Retry-After": "7"},
+    {"retry-after": "1.5"},
+    {"retry-after-ms": "250", "Retry-After": "9"},
+    {"Retry-After": "-1"},
+    {"Retry-After": "soon"},
+    {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"},
+    {},
+]
+NAMES = ["mcp:github:search", "mcp:github:a:b", "mcp:github", "mcp::x", "search", "mcp:x:", ":a:b"]
+PATTERNS = ["mcp:*:*", "", "mcp:*:*,http:*", "*:*"]
+CUSUMS = [(0.1, 0.5, 1_000_000), (0.05, 0.2, 10_000), (0.01, 0.9, 1000), (0.3, 0.4, 500)]
+NUMBERS = [0.5, 1 / 3, 100, 12.5, 1e-7, 123456789.0, 0.0001, 99999.96, 3]
+
+
+def answers() -> dict[str, Any]:
+    """Return the questions with the Python client's answers."""
+    classes, statuses = get_args(ErrorClass), get_args(Status)
+    return {
+        "traces": [trace(seed) for seed in range(30)],
+        "defaults": [json.loads(policy.model_dump_json()) for policy in (LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT)],
+        "cusum": [
+            [
+                *rule,
+                _solved(
+                    Cusum(
+                        tolerable_failure_rate=rule[0], broken_failure_rate=rule[1], calls_between_false_opens=rule[2]
+                    )
+                ),
+            ]
+            for rule in CUSUMS
+        ],
+        "waits": [
+            [n, wait_s("tool", n, BreakerPolicy(backoff_multiplier=2, jitter=0.5, wait_duration_in_open_state_s=3))]
+            for n in range(1, 9)
+        ],
+        "admits": [
+            [n, share, phase_of("p@host"), admits(n, share, phase_of("p@host"))]
+            for n in range(1, 40)
+            for share in (0.1, 1 / 3)
+        ],
+        "kinds": [
+            [
+                status,
+                error_class,
+                result_kind(status, error_class, LOCAL_DEFAULT).name.lower(),
+                family_result_kind(status, error_class, LOCAL_FAMILY_DEFAULT).name.lower(),
+            ]
+            for status in statuses
+            for error_class in (None, *classes)
+        ],
+        "rejections": [[values, Rejection(**values).text] for values in REJECTIONS],
+        "tool_failures": [
+            [
+                values,
+                tool_failure(
+                    values["source"],
+                    Rejection(**values).text,
+                    retry_after_s=values.get("retry_after_s"),
+                    correlation_id="id",
+                    now=1000.5,
+                ),
+            ]
+            for values in REJECTIONS
+        ],
+        "notices": [
+            [
+                tools,
+                notice(
+                    [
+                        Unavailable(
+                            each["tool"], each.get("until"), tuple(each.get("instead", ())), each.get("family", False)
+                        )
+                        for each in tools
+                    ],
+                    name_of={"b": "B!"},
+                ),
+            ]
+            for tools in NOTICES
+        ],
+        "messages": [[text, redact(text)] for text in MESSAGES],
+        "lines": [
+            [text, most, one_line(text, most)]
+            for text in ["a\u2028b\tc  d", "é" * 30, "x\u200by\U0001f600z", " a "]
+            for most in (5, 20)
+        ],
+        "statuses": [[status, class_of_status(status)] for status in range(300, 600)],
+        "mcp": [[code, error_class] for code, error_class in sorted(_MCP.items()) if code < 0],
+        "texts": [[text, outage_in_text(text), is_refusal(text)] for text in TEXTS],
+        "results": [
+            [result, _class(classify_result(result)), _class(classify_result(result, by_text=outage_in_text))]
+            for result in RESULTS
+        ],
+        "names": [[tool, listed_name(tool)] for tool in TOOLS],
+        "headers": [[headers, from_headers(headers, now=lambda: 1_445_412_470.0)] for headers in HEADERS],
+        "families": [[pattern, name, family_of(name, pattern)] for pattern in PATTERNS for name in NAMES],
+        "causes": [[_values(cause), str(cause)] for cause in CAUSES],
+        "numbers": [[value, f"{value:g}", f"{value:.4g}"] for value in NUMBERS],
+    }
+
+
+CAUSES = [
+    CauseView("command", actor="ann", reason="maintenance"),
+    CauseView("command", actor="ann"),
+    CauseView("wait_elapsed"),
+    CauseView("failure_rate", 0.62345678, 0.5, 40),
+    CauseView("cusum", 12.5),
+    CauseView("x", reason="why"),
+]
+
+
+def _solved(rule: Cusum) -> list[float]:
+    found = solve(rule)
+    return [found.up, found.down, found.height, found.unit]
+
+
+def _class(found: Any) -> str | None:
+    return None if found is None else found.error_class
+
+
+def _values(cause: CauseView | Cause) -> dict[str, Any]:
+    return {
+        name: value
+        for name in ("rule", "value", "threshold", "sample", "actor", "reason")
+        if (value := getattr(cause, name)) is not None
+    }
+
+
+def main() -> int:
+    """Write or check the file. Return the exit code."""
+    text = json.dumps(answers(), separators=(",", ":"), sort_keys=True).replace('{"policy"', '\n{"policy"') + "\n"
+    if "--check" in sys.argv:
+        return 0 if ANSWERS.read_text() == text else 1
+    ANSWERS.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+/** A small HTTP server that speaks the gateway's contract, as far as a client sees it. It stands in for the network in these tests. */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+
+export type Json = Record<string, unknown>;
+
+export interface Received {
+  readonly path: string;
+  readonly headers: IncomingMessage["headers"];
+  readonly body: string;
+}
+
+/** What a request gets: a status with a body and headers, or a broken connection. */
+export type Answer =
+  { readonly status: number; readonly body?: unknown; readonly headers?: Record<string, string> } | "cut" | "hang";
+type Script = (received: Received) => Answer;
+
+export class TestGateway {
+  /** Requests by path, without those of streams. */
+  readonly received: Received[] = [];
+  /** The headers of each stream that was opened. */
+  readonly streamsOpened: { headers: IncomingMessage["headers"]; path: string }[] = [];
+  readonly executions: Json[] = [];
+  circuits: Record<string, Json> = {};
+  /** Answers to `POST /v1/executions` before those by default, in order. */
+  readonly nextExecutions: Answer[] = [];
+  decide: Script = () => ({
+    status: 200,
+    body: { allowed: false, state: "half_open", source: "fleet", reason: "probes are out", retry_after_s: null },
+  });
+  outcome: Script = () => ({ status: 204 });
+  /** What a new stream gets first. */
+  greet = true;
+  refuseStreams: Answer | null = null;
+  readonly #server: Server;
+  readonly #streams = new Set<ServerResponse>();
+  readonly #sockets = new Set<Socket>();
+  #cursor = 0;
+  #port = 0;
+
+  constructor() {
+    this.#server = createServer((request, response) => void this.#serve(request, response));
+    this.#server.on("connection", (socket) => {
+      this.#sockets.add(socket);
+      socket.on("close", () => this.#sockets.delete(socket));
+    });
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
+  get openStreams(): number {
+    return this.#streams.size;
+  }
+
+  async start(): Promise<this> {
+    await new Promise<void>((resolve) => this.#server.listen(this.#port, "127.0.0.1", resolve));
+    this.#port = (this.#server.address() as AddressInfo).port;
+    return this;
+  }
+
+  /** Close all connections and the port. `start` opens the same port again. */
+  async stop(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    this.#sockets.forEach((socket) => socket.destroy());
+    this.#streams.clear();
+    await closed;
+  }
+
+  /** Break the streams, as a restart of the gateway does. */
+  dropStreams(): void {
+    this.#streams.forEach((stream) => stream.destroy());
+    this.#streams.clear();
+  }
+
+  /** Set a circuit, and tell all streams. */
+  publish(record: Json): void {
+    this.circuits[record["circuit_id"] as string] = record;
+    this.send("circuit", record);
+  }
+
+  /** Send an event to all streams. */
+  send(event: string, data: unknown): void {
+    this.#cursor += 1;
+    this.#streams.forEach((stream) => stream.write(this.#event(event, data)));
+  }
+
+  /** Send text to all streams as it is. */
+  raw(text: string): void {
+    this.#streams.forEach((stream) => stream.write(text));
+  }
+
+  of(path: string): Received[] {
+    return this.received.filter((each) => each.path === path);
+  }
+
+  #event(event: string, data: unknown): string {
+    return `id: c${this.#cursor}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const path = request.url ?? "";
+    if (path.startsWith("/v1/circuits/stream")) {
+      this.streamsOpened.push({ headers: request.headers, path });
+      if (this.refuseStreams !== null) {
+        this.#answer(response, this.refuseStreams);
+        return;
+      }
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.flushHeaders();
+      this.#streams.add(response);
+      response.on("close", () => this.#streams.delete(response));
+      if (this.greet && request.headers["last-event-id"] === undefined) {
+        response.write(this.#event("snapshot", { circuits: this.circuits }));
+      }
+      return;
+    }
+    const parts: Buffer[] = [];
+    for await (const part of request) {
+      parts.push(part as Buffer);
+    }
+    const received = { path, headers: request.headers, body: Buffer.concat(parts).toString() };
+    this.received.push(received);
+    if (path === "/v1/executions") {
+      const answer = this.nextExecutions.shift() ?? { status: 200 };
+      const lines = received.body.split("\n").map((line) => JSON.parse(line) as Json);
+      if (answer !== "cut" && answer !== "hang" && answer.status === 200) {
+        this.executions.push(...lines);
+        this.#answer(response, { ...answer, body: answer.body ?? { accepted: lines.length, rejected: [] } });
+      } else {
+        this.#answer(response, answer);
+      }
+    } else if (path === "/v1/decide") {
+      this.#answer(response, this.decide(received));
+    } else if (path === "/v1/outcome") {
+      this.#answer(response, this.outcome(received));
+    } else {
+      this.#answer(response, { status: 404 });
+    }
+  }
+
+  #answer(response: ServerResponse, answer: Answer): void {
+    if (answer === "cut") {
+      response.destroy();
+    } else if (answer !== "hang") {
+      response.writeHead(answer.status, { "content-type": "application/json", ...answer.headers });
+      response.end(answer.body === undefined ? "" : JSON.stringify(answer.body));
+    }
+  }
+}
+
+/** Return the record of a circuit. */
+export function record(tool: string, state: string, version: number, more: Json = {}): Json {
+  return {
+    circuit_id: tool,
+    tool_name: tool,
+    scope: "tool",
+    state,
+    version,
+    generation: version,
+    changed_at: new Date().toISOString(),
+    ...more,
+  };
+}
+
+/** Return an instant so many seconds from now. */
+export function inSeconds(seconds: number): string {
+  return new Date(Date.now() + seconds * 1000).toISOString();
+}
+
+/** Wait until something holds, for a minute at most. */
+export async function until(holds: () => boolean, what: string): Promise<void> {
+  const end = Date.now() + 60_000;
+  while (!holds()) {
+    if (Date.now() > end) {
+      throw new Error(`waited in vain: ${what}`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
