@@ -13,6 +13,7 @@ The attribute ``telemetry.recorded_with`` of its resource names the versions. ``
 ``record_otlp_cli.py`` records the logs of coding agents.
 """
 
+# ruff: noqa: PLC0415  # each recording has an environment of its own, with other packages
 from __future__ import annotations
 
 import asyncio
@@ -107,19 +108,16 @@ def openllmetry_langchain(provider: TracerProvider) -> None:
 
 def openllmetry_decorator(provider: TracerProvider) -> None:
     """Three calls of a function with Traceloop's ``@tool``."""
-    from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
     from traceloop.sdk import Traceloop
     from traceloop.sdk.decorators import tool, workflow
 
-    class Ignored(SpanExporter):
-        def export(self, spans: Any) -> SpanExportResult:
-            return SpanExportResult.SUCCESS
-
-    from opentelemetry.sdk.trace.export import SimpleSpanProcessor as Simple
-
     exporter = provider.recorded  # type: ignore[attr-defined]
     Traceloop.init(
-        app_name="weather-agent", processor=Simple(exporter), exporter=None, telemetry_enabled=False, instruments=set()
+        app_name="weather-agent",
+        processor=SimpleSpanProcessor(exporter),
+        exporter=None,
+        telemetry_enabled=False,
+        instruments=set(),
     )
     decorated = tool(name="get_forecast")(get_forecast)
 
@@ -143,7 +141,7 @@ def langfuse_sdk(provider: TracerProvider) -> None:
 
     client = Langfuse(
         public_key="pk-recording",
-        secret_key="sk-recording",  # noqa: S106 - no server has it
+        secret_key="sk-recording",
         base_url="http://127.0.0.1:9",
         tracer_provider=provider,
         span_exporter=provider.recorded,  # type: ignore[attr-defined]
@@ -222,8 +220,11 @@ def mcp_sdk(provider: TracerProvider) -> None:
     server.tool()(get_forecast)
 
     async def calls() -> None:
-        async with create_client_server_memory_streams() as (client_streams, server_streams), anyio.create_task_group() as tasks:
-            low = server._lowlevel_server  # noqa: SLF001 - the SDK's own transports do the same
+        async with (
+            create_client_server_memory_streams() as (client_streams, server_streams),
+            anyio.create_task_group() as tasks,
+        ):
+            low = server._lowlevel_server
             tasks.start_soon(low.run, *server_streams, low.create_initialization_options())
             async with ClientSession(*client_streams) as client:
                 await client.initialize()

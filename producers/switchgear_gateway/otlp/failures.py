@@ -6,7 +6,7 @@ import builtins
 import re
 from functools import lru_cache
 from types import SimpleNamespace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from switchgear.classify import classify, outage_in_text
 from switchgear.classify.by_code import class_of_digits
@@ -89,8 +89,9 @@ def _by_type(named: str) -> ErrorClass | None:
 
 def _exception(module: str, name: str, base: type[BaseException]) -> BaseException:
     """Return an exception whose type has this module and name."""
-    kind = type(name, (base,), {"__module__": module})
-    return kind.__new__(kind)  # without __init__, which may need arguments, as UnicodeDecodeError's does
+    kind: Any = type(name, (base,), {"__module__": module})
+    made: BaseException = kind.__new__(kind)  # without __init__, which may need arguments, as UnicodeDecodeError's does
+    return made
 
 
 def _only_known(error: BaseException) -> ErrorClass | None:

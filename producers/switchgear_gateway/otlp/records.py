@@ -104,9 +104,7 @@ def _exception(span: trace_pb2.Span) -> RecordedException | None:
     for event in reversed(span.events):
         if event.name in _EXCEPTIONS:
             found = _attributes(event.attributes)
-            return RecordedException(
-                text(found, "exception.type") or "", text(found, "exception.message") or ""
-            )
+            return RecordedException(text(found, "exception.type") or "", text(found, "exception.message") or "")
     return None
 
 

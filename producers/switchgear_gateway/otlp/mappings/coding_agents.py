@@ -18,9 +18,7 @@ _WORDS: Final[dict[str, ErrorClass]] = {
 """Types of errors of Gemini CLI. Others, which are about files and commands, are ``tool``."""
 
 
-def outcome(
-    log: Log, *, tool: str | None, rejected: bool, error: str | None, error_type: str | None
-) -> Failure | None:
+def outcome(log: Log, *, tool: str | None, rejected: bool, error: str | None, error_type: str | None) -> Failure | None:
     """Return how the call failed, None for a success.
 
     A built-in tool runs the user's commands, which fail all day, so its failures are of class ``tool`` and count nowhere. The text of
