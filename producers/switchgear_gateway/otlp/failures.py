@@ -82,6 +82,8 @@ def _by_type(named: str) -> ErrorClass | None:
         return class_of_digits(named)
     module, _, name = named.rpartition(".")
     base = getattr(builtins, name, None) if module in {"", "builtins"} else None
+    if isinstance(base, type) and issubclass(base, BaseExceptionGroup):
+        return None  # its members would say more
     if isinstance(base, type) and issubclass(base, BaseException):
         return _only_known(_exception("builtins", name, base))
     return _only_known(_exception(module or "builtins", name, Exception))
