@@ -40,9 +40,9 @@ def get_forecast(city: str) -> str:
 server.run(show_banner=False)
 '''
 CALLS: list[tuple[str, dict[str, str]]] = [
+    ("Bash", {"command": "sleep 8; exit 3", "description": "Fail"}),  # until then the MCP server is connected
     ("mcp__weather__get_forecast", {"city": "Oslo"}),
     ("mcp__weather__get_forecast", {"city": "Rome"}),
-    ("Bash", {"command": "exit 3", "description": "Fail"}),
 ]
 PRIVATE = ("user.", "organization.", "host.", "os.", "process.", "terminal.", "tool_input", "tool_parameters", "cwd", "device.", "account")
 """How the names of attributes begin that say who and where."""
@@ -134,6 +134,7 @@ def claude_code(program: str, python: str, home: Path, url: str) -> str:
         "ANTHROPIC_API_KEY": "recording",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_ENABLE_TELEMETRY": "1",
+        "ENABLE_TOOL_SEARCH": "false",  # else the model has to search for the tools of MCP servers
         "IS_SANDBOX": "1",
         "OTEL_LOGS_EXPORTER": "otlp",
         "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",

@@ -236,7 +236,12 @@ def test_geminis_types_of_errors_have_classes(error_type, error_class):
 
 
 def test_other_events_of_coding_agents_are_not_calls():
-    for event in ("claude_code.tool_decision", "claude_code.api_request", "codex.tool_decision", "gemini_cli.api_error"):
+    for event in (
+        "claude_code.tool_decision",
+        "claude_code.api_request",
+        "codex.tool_decision",
+        "gemini_cli.api_error",
+    ):
         assert logged_calls_in(log_request(event, {"tool_name": "Bash", "success": "true"})) == []
 
 
