@@ -3,7 +3,7 @@
 The program runs with a home folder of its own, against a scripted model on this machine, which asks for a shell command that fails and
 for two calls of an MCP server::
 
-    python tests/gateway/record_otlp_cli.py claude_code tests/unit/producers/gateway/otlp/samples claude python-with-fastmcp
+    python tests/gateway/record_otlp_cli.py claude_code tests/unit/producers/gateway/otlp/samples claude
 
 The sample has the records of tools only, without what names a machine, an account or a folder. ``telemetry.recorded_with`` of its
 resource names the version.
@@ -24,27 +24,38 @@ from typing import Any
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-SERVER = '''
-from fastmcp import FastMCP
-from fastmcp.exceptions import ToolError
+SERVER = """
+import json, sys
 
-server = FastMCP("weather")
+TOOL = {"name": "get_forecast", "description": "Return tomorrow's weather.",
+        "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}
 
-@server.tool
-def get_forecast(city: str) -> str:
-    """Return tomorrow's weather."""
-    if city == "Rome":
-        raise ToolError("connection refused")
-    return f"sun in {city}"
+def answer(method, params):
+    if method == "initialize":
+        return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
+                "serverInfo": {"name": "weather", "version": "1"}}
+    if method == "tools/list":
+        return {"tools": [TOOL]}
+    if method == "tools/call":
+        failed = params["arguments"]["city"] == "Rome"
+        text = "connection refused" if failed else "sunny"
+        return {"content": [{"type": "text", "text": text}], "isError": failed}
+    return {} if method == "ping" else None
 
-server.run(show_banner=False)
-'''
+for line in sys.stdin:
+    given = json.loads(line)
+    if "id" in given and "method" in given:
+        result = answer(given["method"], given.get("params", {}))
+        said = {"result": result} if result is not None else {"error": {"code": -32601, "message": "no such method"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": given["id"]} | said), flush=True)
+"""
+"""An MCP server over stdio, as small as can be: it starts at once, and both programs can talk to it."""
 CALLS: list[tuple[str, dict[str, str]]] = [
     ("Bash", {"command": "sleep 8; exit 3", "description": "Fail"}),  # until then the MCP server is connected
     ("mcp__weather__get_forecast", {"city": "Oslo"}),
     ("mcp__weather__get_forecast", {"city": "Rome"}),
 ]
-PRIVATE = ("user.", "organization.", "host.", "os.", "process.", "terminal.", "tool_input", "tool_parameters", "cwd", "device.", "account")
+PRIVATE = ("user.", "organization.", "host.", "os.", "process.", "terminal.", "tool_input", "cwd", "device.", "account")
 """How the names of attributes begin that say who and where."""
 
 
@@ -54,17 +65,19 @@ class Scripted(BaseHTTPRequestHandler):
     exported: list[ExportLogsServiceRequest] = []  # noqa: RUF012 - the handler is made anew for each connection
     asked = 0
 
-    def do_POST(self) -> None:  # noqa: N802 - the base class names it
+    def do_POST(self) -> None:
         body = self._body()
         if self.path.startswith("/v1/logs"):
             self.exported.append(ExportLogsServiceRequest.FromString(body))
             self._answer("application/x-protobuf", b"")
         elif self.path.startswith("/v1/messages") and "count_tokens" not in self.path:
             self._message(json.loads(body))
+        elif self.path.startswith("/v1/responses"):
+            self._response(json.loads(body))
         else:
             self._answer("application/json", b'{"input_tokens": 1}')
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         self._answer("application/json", b"{}")
 
     def log_message(self, *args: Any) -> None:
@@ -105,7 +118,13 @@ class Scripted(BaseHTTPRequestHandler):
             block, reason = {"type": "text", "text": ""}, "end_turn"
             delta = {"type": "text_delta", "text": "Done."}
         usage = {"input_tokens": 10, "output_tokens": 5}
-        start = {"id": f"msg_{done}", "type": "message", "role": "assistant", "model": given.get("model"), "content": []}
+        start = {
+            "id": f"msg_{done}",
+            "type": "message",
+            "role": "assistant",
+            "model": given.get("model"),
+            "content": [],
+        }
         events = [
             {"type": "message_start", "message": start | {"stop_reason": None, "stop_sequence": None, "usage": usage}},
             {"type": "content_block_start", "index": 0, "content_block": block},
@@ -119,13 +138,93 @@ class Scripted(BaseHTTPRequestHandler):
             self._answer("text/event-stream", lines.encode())
         else:
             content = [block | ({"text": "Done."} if reason == "end_turn" else {"input": CALLS[done][1]})]
-            self._answer("application/json", json.dumps(start | {"content": content, "stop_reason": reason, "usage": usage}).encode())
+            self._answer(
+                "application/json",
+                json.dumps(start | {"content": content, "stop_reason": reason, "usage": usage}).encode(),
+            )
+
+    def _response(self, given: dict[str, Any]) -> None:
+        """The same for OpenAI's Responses API."""
+        done = sum(each.get("type") == "function_call_output" for each in given["input"])
+        if done < len(CALLS):
+            known = [tool.get("name") for tool in given["tools"]]
+            name, arguments = CALLS[done]
+            space: dict[str, str] = {}
+            if name == "Bash":
+                name = next(each for each in ("exec_command", "shell_command", "shell") if each in known)
+                arguments = {"cmd": arguments["command"], "command": arguments["command"]}
+            elif name not in known:
+                server, name = name.rpartition("__")[::2]
+                space = {"namespace": server}
+            item: dict[str, Any] = {
+                "type": "function_call",
+                "id": f"fc_{done}",
+                "call_id": f"call_{done}",
+                "name": name,
+            }
+            item |= space | {"arguments": json.dumps(arguments)}
+        else:
+            content = [{"type": "output_text", "text": "Done.", "annotations": []}]
+            item = {"type": "message", "id": "msg_1", "role": "assistant", "content": content}
+        usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
+        events = [
+            {"type": "response.created", "response": {"id": f"resp_{done}"}},
+            {"type": "response.output_item.done", "output_index": 0, "item": item},
+            {"type": "response.completed", "response": {"id": f"resp_{done}", "usage": usage}},
+        ]
+        lines = "".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events)
+        self._answer("text/event-stream", lines.encode())
 
 
-def claude_code(program: str, python: str, home: Path, url: str) -> str:
+def codex_cli(program: str, home: Path, url: str) -> str:
+    """Run Codex CLI once, and return its version."""
+    (home / "server.py").write_text(SERVER)
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text(
+        f"""
+model = "scripted"
+model_provider = "scripted"
+
+[model_providers.scripted]
+name = "scripted"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "SCRIPTED_KEY"
+
+[otel]
+environment = "test"
+exporter = {{ otlp-http = {{ endpoint = "{url}/v1/logs", protocol = "binary" }} }}
+
+[mcp_servers.weather]
+command = "{sys.executable}"
+args = ["{home / "server.py"}"]
+default_tools_approval_mode = "approve"
+required = true
+"""
+    )
+    environment = {"HOME": str(home), "PATH": os.defpath, "SCRIPTED_KEY": "recording"}
+    options = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
+    ended = subprocess.run(
+        [program, "exec", *options, "What is the weather?"],
+        env=environment,
+        cwd=home,
+        timeout=200,
+        check=False,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    )
+    print(ended.returncode, ended.stdout[-1500:], ended.stderr[-3000:])
+    version = subprocess.run(
+        [program, "--version"], env=environment, timeout=60, check=True, capture_output=True, text=True
+    )
+    return version.stdout.strip()
+
+
+def claude_code(program: str, home: Path, url: str) -> str:
     """Run Claude Code once, and return its version."""
     (home / "server.py").write_text(SERVER)
-    servers = {"mcpServers": {"weather": {"command": python, "args": [str(home / "server.py")]}}}
+    servers = {"mcpServers": {"weather": {"command": sys.executable, "args": [str(home / "server.py")]}}}
     (home / "servers.json").write_text(json.dumps(servers))
     environment = {
         "HOME": str(home),
@@ -146,18 +245,30 @@ def claude_code(program: str, python: str, home: Path, url: str) -> str:
     command = [program, "-p", "What is the weather?", "--mcp-config", "servers.json", "--strict-mcp-config"]
     allowed = ["--allowedTools", "mcp__weather__get_forecast", "Bash"]
     ended = subprocess.run(
-        [*command, *allowed], env=environment, cwd=home, timeout=240, check=False, capture_output=True, stdin=subprocess.DEVNULL, text=True
+        [*command, *allowed],
+        env=environment,
+        cwd=home,
+        timeout=240,
+        check=False,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        text=True,
     )
     print(ended.returncode, ended.stdout[-500:], ended.stderr[-500:])
-    version = subprocess.run([program, "--version"], env=environment, timeout=60, check=True, capture_output=True, text=True)
+    version = subprocess.run(
+        [program, "--version"], env=environment, timeout=60, check=True, capture_output=True, text=True
+    )
     return version.stdout.strip()
 
 
-def main(name: str, folder: str, program: str, python: str) -> None:
+AGENTS = {"claude_code": claude_code, "codex_cli": codex_cli}
+
+
+def main(name: str, folder: str, program: str) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory() as home:
-        version = claude_code(program, python, Path(home), f"http://127.0.0.1:{server.server_port}")
+        version = AGENTS[name](program, Path(home), f"http://127.0.0.1:{server.server_port}")
     kept = ExportLogsServiceRequest()
     of_resource = kept.resource_logs.add()
     for key, value in {"service.name": name, "telemetry.recorded_with": version}.items():
@@ -165,7 +276,11 @@ def main(name: str, folder: str, program: str, python: str) -> None:
     for request in Scripted.exported:
         for given in request.resource_logs:
             for scope in given.scope_logs:
-                wanted = [each for each in scope.log_records if any("tool_" in str(one.value) for one in each.attributes)]
+                wanted = [
+                    each
+                    for each in scope.log_records
+                    if any("tool_" in one.value.string_value for one in each.attributes)
+                ]
                 if not wanted:
                     continue
                 of_scope = of_resource.scope_logs.add(scope=scope.scope)

@@ -1,18 +1,21 @@
-"""The logs of Claude Code: the event ``claude_code.tool_result``, as its monitoring documentation of 2026 describes it.
+"""The logs of Claude Code: the event ``claude_code.tool_result``, as version 2.1.332 writes it.
 
-With ``OTEL_LOG_TOOL_DETAILS=1`` the log names the server and the tool of an MCP call. Otherwise all MCP tools may share one name.
+All tools of MCP servers are named ``mcp_tool`` there. With ``OTEL_LOG_TOOL_DETAILS=1`` the log has their names too. Without it their
+calls are refused, because one circuit for the tools of all servers would be wrong.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from typing import Any, Final
 
-from switchgear_gateway.otlp.executions import execution_of, from_claude_name, mcp_tool
+from switchgear_gateway.otlp.executions import UnusableRecordError, execution_of, from_claude_name, mcp_tool
 from switchgear_gateway.otlp.mappings.coding_agents import outcome
 from switchgear_gateway.otlp.records import Log, number, text
 from switchgear_schemas import ToolExecution
 
 CONVENTION: Final = "claude-code/2"
+_ANY_MCP_TOOL: Final = "mcp_tool"
 
 
 def detects(log: Log) -> bool:
@@ -29,8 +32,7 @@ def to_execution(log: Log) -> ToolExecution:
         UnusableRecordError: The record has no tool or time.
     """
     found = log.attributes
-    server, tool = text(found, "mcp_server_name"), text(found, "mcp_tool_name")
-    name = mcp_tool(server, tool) if server and tool else from_claude_name(text(found, "tool_name"))
+    name = _name(log)
     return execution_of(
         log,
         convention=CONVENTION,
@@ -47,3 +49,23 @@ def to_execution(log: Log) -> ToolExecution:
         session_id=text(found, "session.id"),
         user_id=text(found, "user.id"),
     )
+
+
+def _name(log: Log) -> str | None:
+    """Return the tool's name. The names of an MCP tool are attributes, or in the JSON of ``tool_parameters``."""
+    named = text(log.attributes, "tool_name")
+    details = {"mcp_server_name": None, "mcp_tool_name": None} | _parameters(log) | dict(log.attributes)
+    server, tool = details["mcp_server_name"], details["mcp_tool_name"]
+    if server and tool:
+        return mcp_tool(str(server), str(tool))
+    if named == _ANY_MCP_TOOL:
+        raise UnusableRecordError("Claude Code does not name the MCP tool; set OTEL_LOG_TOOL_DETAILS=1 for it")
+    return from_claude_name(named)
+
+
+def _parameters(log: Log) -> dict[str, Any]:
+    try:
+        found = json.loads(text(log.attributes, "tool_parameters") or "{}")
+    except (ValueError, RecursionError):  # it may be cut
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""The logs of Codex CLI: the event ``codex.tool_result``, as its source of 2026 writes it."""
+"""The logs of Codex CLI: the event ``codex.tool_result``, as version 0.169 writes it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def to_execution(log: Log) -> ToolExecution:
     """
     found = log.attributes
     tool = from_claude_name(text(found, "tool_name"))
-    server = text(found, "mcp_server")
+    space = text(found, "tool_namespace") or ""  # of an MCP tool that doesn't exist, there is only this
+    server = text(found, "mcp_server") or (space.removeprefix("mcp__") if space.startswith("mcp__") else None)
     if server is not None and tool is not None:
         tool = mcp_tool(server, plain_name(tool))
     failed = outcome(log, tool=tool, rejected=False, error=text(found, "output"), error_type=None)

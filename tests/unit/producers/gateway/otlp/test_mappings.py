@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from switchgear_gateway.otlp.executions import UnusableRecordError
 from tests.unit.producers.gateway.otlp.support import (
     TOOL,
     calls_in,
     log_request,
+    log_sample,
     logged_calls_in,
     sample,
     span_request,
@@ -147,6 +149,43 @@ def test_a_framework_that_names_mcp_tools_like_claude_gets_the_same_circuit():
     attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "mcp__github__search_code"}
     (call,) = calls_in(span_request({"id": 1, "attributes": attributes}))
     assert call.tool_name == "mcp:github:search_code"
+
+
+AGENTS = {
+    "claude_code": [
+        ("Bash", "tool"),
+        ("mcp:weather:get_forecast", "success"),
+        ("mcp:weather:get_forecast", "transport"),
+    ],
+    "codex_cli": [
+        ("exec_command", "success"),
+        ("mcp:weather:get_forecast", "success"),
+        ("mcp:weather:get_forecast", "transport"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_the_tool_calls_that_a_coding_agent_logged_are_recognised_with_their_outcomes(name):
+    calls = logged_calls_in(log_sample(name))
+    assert [(each.tool_name, each.error_class or each.status) for each in calls] == AGENTS[name]
+    assert len({each.metric_id for each in calls}) == len({each.metadata["call_id"] for each in calls}) == 3
+    assert len({each.session_id for each in calls}) == 1
+    assert all(each.execution_time_ms > 0 for each in calls)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_no_argument_and_no_output_of_a_coding_agent_is_kept(name):
+    kept = "".join(each.model_dump_json() for each in logged_calls_in(log_sample(name)))
+    assert not any(private in kept for private in ("Oslo", "Rome", "sunny", "sleep"))
+
+
+def test_an_mcp_tool_that_claude_code_does_not_name_is_refused_with_what_to_set():
+    with pytest.raises(UnusableRecordError, match="OTEL_LOG_TOOL_DETAILS=1"):
+        logged_calls_in(log_request("claude_code.tool_result", CLAUDE | {"tool_name": "mcp_tool"}))
+    cut = CLAUDE | {"tool_name": "mcp_tool", "tool_parameters": '{"mcp_server_name":"wea'}
+    with pytest.raises(UnusableRecordError, match="OTEL_LOG_TOOL_DETAILS=1"):
+        logged_calls_in(log_request("claude_code.tool_result", cut))
 
 
 CLAUDE = {
