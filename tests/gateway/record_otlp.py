@@ -10,7 +10,8 @@ Each recording needs its own packages, so run it in an environment that has them
 
 The sample is an ``ExportTraceServiceRequest`` as the SDK's exporters send it, without stack traces, which have paths of a machine.
 The attribute ``telemetry.recorded_with`` of its resource names the versions. ``record_otlp_vercel.mjs`` records the Vercel AI SDK.
-``record_otlp_cli.py`` records the logs of coding agents.
+``record_otlp_cli.py`` and
+``record_otlp_gemini.mjs`` record the logs of coding agents.
 """
 
 # ruff: noqa: PLC0415  # each recording has an environment of its own, with other packages

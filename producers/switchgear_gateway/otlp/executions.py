@@ -115,8 +115,9 @@ def _identity(record: Span | Log, tool: str, call_id: str | None) -> bytes:
     if isinstance(record, Span):
         return record.trace_id + record.span_id
     session = text(record.attributes, "session.id", "conversation.id")
-    sequence = text(record.attributes, "event.sequence", "event.timestamp", "tool_result_seq")
-    return "\0".join(map(str, (tool, session, call_id, record.time_ns, sequence))).encode()
+    sequence = text(record.attributes, "event.sequence", "tool_result_seq", "event.timestamp")
+    duration = text(record.attributes, "duration_ms")  # Gemini CLI has neither a call id nor a number
+    return "\0".join(map(str, (tool, session, call_id, record.time_ns, sequence, duration))).encode()
 
 
 def _traceparent(record: Span | Log) -> str | None:

@@ -9,7 +9,6 @@ from switchgear_gateway.otlp.records import Log, truth
 from switchgear_schemas.enums import ErrorClass
 
 _WORDS: Final[dict[str, ErrorClass]] = {
-    "execution_denied": "policy",
     "invalid_tool_params": "invalid_input",
     "mcp_tool_error": "tool",
     "policy_violation": "policy",

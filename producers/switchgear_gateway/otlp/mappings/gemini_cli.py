@@ -1,4 +1,4 @@
-"""The logs of Gemini CLI: the event ``gemini_cli.tool_call``, as its source of 2026 writes it."""
+"""The logs of Gemini CLI: the event ``gemini_cli.tool_call``, as version 0.61 writes it."""
 
 from __future__ import annotations
 
