@@ -62,7 +62,7 @@ PRIVATE = ("user.", "organization.", "host.", "os.", "process.", "terminal.", "t
 class Scripted(BaseHTTPRequestHandler):
     """The model's API, and the receiver of logs."""
 
-    exported: list[ExportLogsServiceRequest] = []  # noqa: RUF012 - the handler is made anew for each connection
+    exported: list[ExportLogsServiceRequest] = []  # noqa: RUF012 - each connection has a handler of its own
     asked = 0
 
     def do_POST(self) -> None:

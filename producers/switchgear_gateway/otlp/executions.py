@@ -132,7 +132,7 @@ def _service(resource: Attributes) -> str:
 
 
 def _emitter(resource: Attributes) -> str:
-    """Return the process, by which failures of several processes are told apart from those of one."""
+    """Return the process. Policies with ``minimum_reporters`` count processes by it."""
     instance = text(resource, "service.instance.id")
     if instance is None:
         host, pid = text(resource, "host.name", "k8s.pod.name", "container.id"), text(resource, "process.pid")
