@@ -7,6 +7,7 @@ import contextlib
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from switchgear_gateway.otlp.grouping import CallWindow
 from switchgear_gateway.otlp.ingest import Ingest
@@ -67,9 +68,12 @@ async def until(condition, *, limit_s=60):
 
 @pytest.fixture
 async def topics(settings):
-    producer = AIOKafkaProducer(**settings.kafka.options())
+    producer, admin = AIOKafkaProducer(**settings.kafka.options()), AIOKafkaAdminClient(**settings.kafka.options())
     await producer.start()
     found = Setting(settings.kafka, settings.topic_prefix, producer)
+    await admin.start()
+    await admin.create_topics([NewTopic(name, 1, 1) for name in (found.spans, found.logs)])
+    await admin.close()
     await found.send(found.spans, b"before the group began")
     await found.send(found.logs, b"before the group began")
     yield found
