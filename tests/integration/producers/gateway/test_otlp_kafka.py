@@ -45,6 +45,8 @@ class Setting:
         task = asyncio.create_task(consumer.run())
         try:
             await until(lambda: task.done() or consumer._assigned_at)
+            for partition in consumer._assigned_at:  # a new group begins at the end, which has to be known first
+                await asyncio.wait_for(consumer._consumer.position(partition), 60)
             yield consumer
             assert not task.done(), task
         finally:
