@@ -1,0 +1,1 @@
+"""Tool executions from OpenTelemetry: spans and logs that applications export already."""

@@ -1,0 +1,138 @@
+"""Decode the bodies of OTLP requests: protobuf or JSON, plain or gzip, each with a limit on its size."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from collections.abc import Iterator
+from typing import Any, Final, Literal, TypeVar
+
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError, Message
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from switchgear_schemas.errors import SwitchgearError
+
+Encoding = Literal["protobuf", "json"]
+M = TypeVar("M", bound=Message)
+
+MAX_BODY_BYTES: Final = 8 * 1_048_576
+"""The largest request as it is sent."""
+MAX_UNPACKED_BYTES: Final = 32 * 1_048_576
+"""The largest request after unpacking."""
+_GZIP: Final = 31
+"""zlib's window bits for a gzip header."""
+_CHUNK: Final = 65_536
+_IDS: Final = ("traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id")
+"""OTLP's JSON writes these in hexadecimal, where protobuf's JSON has base64."""
+
+
+class UnreadableBodyError(SwitchgearError):
+    """A body isn't what its headers say. The same request must not be sent again."""
+
+
+class BodyTooLargeError(SwitchgearError):
+    """A body is too large, as it was sent or unpacked."""
+
+
+def unpacked(body: bytes, content_encoding: str, *, limit: int = MAX_UNPACKED_BYTES) -> bytes:
+    """Return a body without its compression.
+
+    Args:
+        body: The bytes as they were sent.
+        content_encoding: ``gzip``, ``identity`` or empty.
+        limit: The most bytes to unpack.
+
+    Raises:
+        UnreadableBodyError: The compression is another one, or broken.
+        BodyTooLargeError: There are more bytes.
+    """
+    if content_encoding in {"", "identity"}:
+        return body
+    if content_encoding != "gzip":
+        raise UnreadableBodyError(
+            f"The content encoding {content_encoding!r:.50} is unknown.", hint="Use gzip, or no compression."
+        )
+    found, rest = bytearray(), body
+    try:
+        while rest:  # a gzip file may have several members
+            unpacker = zlib.decompressobj(_GZIP)
+            while rest and not unpacker.eof:
+                found += unpacker.decompress(rest, _CHUNK)
+                rest = unpacker.unconsumed_tail
+                if len(found) > limit:
+                    raise BodyTooLargeError(
+                        f"The body unpacks to more than {limit} bytes.", hint="Export fewer spans at once."
+                    )
+            if not unpacker.eof:
+                raise UnreadableBodyError("The gzip body ends too early.")
+            rest = unpacker.unused_data
+    except zlib.error as error:
+        raise UnreadableBodyError(f"The body isn't gzip: {error}.") from None
+    return bytes(found)
+
+
+def traces_from(body: bytes, encoding: Encoding) -> ExportTraceServiceRequest:
+    """Return the spans in a body.
+
+    Raises:
+        UnreadableBodyError: The body has another format.
+    """
+    return _decoded(body, encoding, ExportTraceServiceRequest())
+
+
+def logs_from(body: bytes, encoding: Encoding) -> ExportLogsServiceRequest:
+    """Return the log records in a body.
+
+    Raises:
+        UnreadableBodyError: The body has another format.
+    """
+    return _decoded(body, encoding, ExportLogsServiceRequest())
+
+
+def encoding_of(body: bytes) -> Encoding:
+    """Return the format of a message that has no headers. A protobuf request never begins like a JSON object."""
+    return "json" if body.lstrip()[:1] == b"{" else "protobuf"
+
+
+def _decoded(body: bytes, encoding: Encoding, message: M) -> M:
+    kind = message.DESCRIPTOR.name
+    try:
+        if encoding == "protobuf":
+            message.ParseFromString(body)
+            return message
+        given = json.loads(body)
+        if not isinstance(given, dict):
+            raise UnreadableBodyError(f"The body is a JSON {type(given).__name__}, not an object.")
+        for record in _records(given):
+            _hex_to_base64(record)
+        return json_format.ParseDict(given, message, ignore_unknown_fields=True)
+    except (DecodeError, json_format.ParseError, ValueError, RecursionError) as error:
+        raise UnreadableBodyError(f"The body isn't an {kind} in {encoding}: {str(error)[:200]}.") from None
+
+
+def _records(given: dict[str, Any]) -> Iterator[Any]:
+    """Yield the spans, their links, and the log records of a request in JSON. What has another shape is left to protobuf's check."""
+    for of_resource in _list(given, "resourceSpans", "resource_spans", "resourceLogs", "resource_logs"):
+        for of_scope in _list(of_resource, "scopeSpans", "scope_spans", "scopeLogs", "scope_logs"):
+            for record in _list(of_scope, "spans", "logRecords", "log_records"):
+                yield record
+                yield from _list(record, "links")
+
+
+def _list(given: Any, *names: str) -> list[Any]:
+    found = [given.get(name) for name in names] if isinstance(given, dict) else []
+    return [each for value in found if isinstance(value, list) for each in value]
+
+
+def _hex_to_base64(record: Any) -> None:
+    for name in _IDS if isinstance(record, dict) else ():
+        value = record.get(name)
+        if isinstance(value, str):
+            try:
+                record[name] = base64.b64encode(bytes.fromhex(value)).decode()
+            except (ValueError, binascii.Error):
+                raise UnreadableBodyError(f"{name} is {value!r:.60}, not hexadecimal.") from None

@@ -1,0 +1,101 @@
+"""The class of a failure that a span or log record describes. The rules are those of :mod:`switchgear.classify`."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple
+
+from switchgear.classify import classify, outage_in_text
+from switchgear.classify.by_code import class_of_digits
+from switchgear.classify.result import MAX_TEXT
+from switchgear.redaction import redact
+from switchgear_gateway.otlp.records import Span, text
+from switchgear_schemas.enums import ErrorClass
+
+_GENERIC: Final[frozenset[ErrorClass]] = frozenset({"unknown", "tool", "invalid_input"})
+"""Classes of types that say little: frameworks raise them whatever failed. The message may say more."""
+_WORDS: Final[dict[str, ErrorClass]] = {
+    "tool_error": "tool",  # MCP: the result's isError is true
+    "timeout": "timeout",
+    "cancelled": "cancelled",
+    "AbortError": "cancelled",  # JavaScript's AbortController
+}
+"""Values of ``error.type`` that no library raises."""
+_RPC_CODE: Final = re.compile(r"-32[0-9]{3}")
+_TYPE: Final = re.compile(r"[A-Za-z_][\w.$]{0,199}")
+_MAX_TYPE: Final = 200
+
+
+class Failure(NamedTuple):
+    """How a call failed."""
+
+    error_class: ErrorClass
+    error_type: str | None
+    message: str | None
+    """Redacted and truncated."""
+
+
+def failure(error_type: str | None, message: str | None, *, otherwise: ErrorClass = "unknown") -> Failure:
+    """Return the class of a failure by its type and message.
+
+    Args:
+        error_type: A value of ``error.type`` or ``exception.type``: an exception's name, an HTTP status, a JSON-RPC code, or a word.
+        message: The message of the exception or of the status. A stack trace after it is removed.
+        otherwise: The class if neither says anything.
+    """
+    said = (message or "").partition("Traceback (most recent call last)")[0].strip()[:MAX_TEXT]
+    named = (error_type or "").strip()[:_MAX_TYPE]
+    found = _by_type(named) or otherwise
+    if found in _GENERIC:
+        # "ConnectError: all connection attempts failed", as Python writes an exception: some patterns are about its name.
+        found = outage_in_text(f"{named.rpartition('.')[2]}: {said}" if named else said) or found
+    return Failure(found, named or None, redact(said) if said else None)
+
+
+def failure_of(span: Span, *, otherwise: ErrorClass = "unknown") -> Failure | None:
+    """Return the failure that a span's status, ``error.type`` and exception describe, None if it did not fail."""
+    named = text(span.attributes, "error.type")
+    if not span.failed and named is None:
+        return None
+    caught = span.exception
+    if named in {None, "_OTHER"} and caught is not None:
+        named = caught.type
+    return failure(named, (caught.message if caught else "") or span.status_message, otherwise=otherwise)
+
+
+@lru_cache(maxsize=1024)
+def _by_type(named: str) -> ErrorClass | None:
+    """Return the class of a type's name, None if it is unknown.
+
+    The rules take exceptions, so this makes one with the same module, name and code.
+    """
+    if named in _WORDS:
+        return _WORDS[named]
+    if _RPC_CODE.fullmatch(named):
+        error = _exception("mcp", "MCPError", Exception)
+        error.error = SimpleNamespace(code=int(named))  # type: ignore[attr-defined] # as the SDK's has
+        return classify(error).error_class
+    if not _TYPE.fullmatch(named):
+        return class_of_digits(named)
+    module, _, name = named.rpartition(".")
+    base = getattr(builtins, name, None) if module in {"", "builtins"} else None
+    if isinstance(base, type) and issubclass(base, BaseExceptionGroup):
+        return None  # its members would say more
+    if isinstance(base, type) and issubclass(base, BaseException):
+        return _only_known(_exception("builtins", name, base))
+    return _only_known(_exception(module or "builtins", name, Exception))
+
+
+def _exception(module: str, name: str, base: type[BaseException]) -> BaseException:
+    """Return an exception whose type has this module and name."""
+    kind: Any = type(name, (base,), {"__module__": module})
+    made: BaseException = kind.__new__(kind)  # without __init__, which may need arguments, as UnicodeDecodeError's does
+    return made
+
+
+def _only_known(error: BaseException) -> ErrorClass | None:
+    found = classify(error).error_class
+    return None if found == "unknown" else found

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from switchgear_gateway.otlp.decoding import (
+    BodyTooLargeError,
+    UnreadableBodyError,
+    encoding_of,
+    logs_from,
+    traces_from,
+    unpacked,
+)
+from tests.unit.producers.gateway.otlp.support import calls_in, sample, span_request
+
+SPAN = {
+    "traceId": "5B8EFFF798038103D269B633813FC60C",
+    "spanId": "eee19b7ec3c1b174",
+    "parentSpanId": "eee19b7ec3c1b173",
+    "name": "execute_tool search",
+    "kind": 1,
+    "startTimeUnixNano": "1790000000000000000",
+    "endTimeUnixNano": "1790000000100000000",
+    "attributes": [
+        {"key": "gen_ai.operation.name", "value": {"stringValue": "execute_tool"}},
+        {"key": "gen_ai.tool.name", "value": {"stringValue": "search"}},
+    ],
+    "status": {"code": 2, "message": "connection refused"},
+    "links": [{"traceId": "5B8EFFF798038103D269B633813FC60C", "spanId": "eee19b7ec3c1b174"}],
+    "fieldOfALaterVersion": 1,
+}
+
+
+def as_json(*spans):
+    return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": list(spans)}]}]}).encode()
+
+
+def test_json_has_hexadecimal_ids():
+    (call,) = calls_in(traces_from(as_json(SPAN), "json"))
+    assert call.traceparent == "00-5b8efff798038103d269b633813fc60c-eee19b7ec3c1b174-01"
+    assert call.error_class == "transport"
+
+
+def test_protobuf_and_json_of_the_same_request_are_the_same_calls():
+    from google.protobuf import json_format  # noqa: PLC0415
+
+    request = span_request({"id": 1, "error": "timed out"})
+    given = json_format.MessageToDict(request)
+    for scope in given["resourceSpans"][0]["scopeSpans"]:
+        for span in scope["spans"]:
+            span["traceId"], span["spanId"] = bytes(range(16)).hex(), (1).to_bytes(8, "big").hex()
+    assert calls_in(traces_from(json.dumps(given).encode(), "json")) == calls_in(request)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"[]",
+        b"null",
+        b'{"resourceSpans": 1}',
+        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "xyz"}]}]}]}',
+        b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"kind": {"no": 1}}]}]}]}',
+        b"[" * 100_000,
+        b'{"resourceSpans": [' * 5_000,
+        b"\xff\xfe",
+    ],
+)
+def test_broken_json_is_refused_and_never_raises_another_error(body):
+    with pytest.raises(UnreadableBodyError):
+        traces_from(body, "json")
+    if b"pans" not in body:
+        with pytest.raises(UnreadableBodyError):
+            logs_from(body, "json")
+
+
+@pytest.mark.parametrize("body", [b"\xff" * 100, b"not protobuf", sample("fastmcp").SerializeToString()[:-5]])
+def test_broken_protobuf_is_refused(body):
+    with pytest.raises(UnreadableBodyError):
+        traces_from(body, "protobuf")
+
+
+def test_gzip_is_unpacked_also_in_several_members():
+    assert unpacked(gzip.compress(b"ab") + gzip.compress(b"cd"), "gzip") == b"abcd"
+    assert unpacked(b"ab", "") == unpacked(b"ab", "identity") == b"ab"
+
+
+def test_a_body_that_unpacks_to_more_than_the_limit_is_refused_before_it_is_unpacked():
+    bomb = gzip.compress(b"\0" * 100_000_000)
+    with pytest.raises(BodyTooLargeError):
+        unpacked(bomb, "gzip", limit=1_000_000)
+
+
+def test_many_small_members_count_together():
+    with pytest.raises(BodyTooLargeError):
+        unpacked(gzip.compress(b"\0" * 1_000) * 100, "gzip", limit=50_000)
+
+
+@pytest.mark.parametrize("body", [b"no gzip", gzip.compress(b"abc" * 100)[:-12], gzip.compress(b"ab") + b"rest"])
+def test_a_broken_gzip_body_is_refused(body):
+    with pytest.raises(UnreadableBodyError):
+        unpacked(body, "gzip")
+
+
+def test_an_unknown_compression_is_refused_with_what_to_use():
+    with pytest.raises(UnreadableBodyError, match="Use gzip"):
+        unpacked(b"", "br")
+
+
+def test_a_message_without_headers_is_json_if_it_begins_like_an_object():
+    assert encoding_of(as_json(SPAN)) == "json"
+    assert encoding_of(sample("fastmcp").SerializeToString()) == "protobuf"

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from switchgear_gateway.otlp.failures import failure
+
+
+@pytest.mark.parametrize(
+    ("error_type", "message", "error_class"),
+    [
+        ("ConnectionError", "", "transport"),
+        ("builtins.TimeoutError", "", "timeout"),
+        ("httpx.ConnectError", "All connection attempts failed", "transport"),
+        ("httpx.ReadTimeout", "", "timeout"),
+        ("ConnectTimeout", "", "timeout"),
+        ("openai.APIConnectionError", "Connection error.", "transport"),
+        ("requests.exceptions.ConnectionError", "", "transport"),
+        ("langchain_core.tools.base.ToolException", "no such city", "tool"),
+        ("langchain_core.tools.base.ToolException", "503 Service Unavailable", "server"),
+        ("TypeError", "fetch failed", "transport"),
+        ("TypeError", "x is not a function", "invalid_input"),
+        ("ValueError", "no such city", "invalid_input"),
+        ("KeyError", "'days'", "unknown"),
+        ("429", "", "rate_limited"),
+        ("503", "", "server"),
+        ("404", "", "invalid_input"),
+        ("-32602", "Unknown tool", "invalid_input"),
+        ("-32603", "Internal error", "server"),
+        ("-32000", "Connection closed", "transport"),
+        ("timeout", "", "timeout"),
+        ("tool_error", "", "tool"),
+        ("tool_error", "Error calling tool: connection refused", "transport"),
+        ("cancelled", "", "cancelled"),
+        ("asyncio.exceptions.CancelledError", "", "cancelled"),
+        ("_OTHER", "", "unknown"),
+        (None, "rate limit exceeded", "rate_limited"),
+        (None, None, "unknown"),
+        ("UnicodeDecodeError", "bad byte", "server"),
+        ("ExceptionGroup", "several", "unknown"),
+        ("not a type!", "", "unknown"),
+        ("x" * 10_000, "", "unknown"),
+    ],
+)
+def test_a_failure_has_the_class_that_a_guard_would_give_it(error_type, message, error_class):
+    assert failure(error_type, message).error_class == error_class
+
+
+def test_a_refusal_by_another_guard_behind_the_tool_counts_nowhere():
+    text = "The tool search is unavailable (circuit open). Do not call it again now."
+    assert failure("ToolError", text).error_class == "policy"
+
+
+def test_secrets_in_a_message_are_redacted_and_a_stack_trace_is_cut():
+    found = failure("ValueError", "token=abcdef123456 is wrong\nTraceback (most recent call last):\n  File secret.py")
+    assert "abcdef123456" not in found.message
+    assert "secret.py" not in found.message

@@ -1,0 +1,293 @@
+"""Each mapping, by what the real instrumentation libraries exported."""
+
+from __future__ import annotations
+
+import pytest
+
+from switchgear_gateway.otlp.executions import UnusableRecordError
+from tests.unit.producers.gateway.otlp.support import (
+    TOOL,
+    calls_in,
+    log_request,
+    log_sample,
+    logged_calls_in,
+    sample,
+    span_request,
+)
+
+EXPECTED = {
+    "agent_framework": ("otel-genai/1.41", "get_forecast", ["success", "transport", "invalid_input"]),
+    "langfuse": ("langfuse/5", "get_forecast", ["success", "transport", "unknown"] * 2),
+    "openinference_langchain": ("openinference/0.1", "get_forecast", ["success", "transport", "invalid_input"]),
+    "openinference_openai_agents": ("openinference/0.1", "get_forecast", ["success", "unknown", "unknown"]),
+    "openllmetry_decorator": ("openllmetry/0.62", "get_forecast", ["success", "transport", "invalid_input"]),
+    "openllmetry_langchain": ("openllmetry/0.62", "get_forecast", ["success", "transport", "invalid_input"]),
+    "pydantic_ai": ("otel-genai/1.41", "get_forecast", ["success", "transport", "invalid_input"]),
+    "vercel_ai_5": ("vercel-ai/5", "getForecast", ["success", "transport"]),
+    "vercel_ai_7": ("otel-genai/1.41", "getForecast", ["success", "transport"]),
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_tool_calls_of_a_library_are_recognised_with_their_outcomes(name):
+    convention, tool, outcomes = EXPECTED[name]
+    calls = calls_in(sample(name))
+    assert {(each.metadata["otlp"], each.tool_name) for each in calls} == {(convention, tool)}
+    assert sorted(each.error_class or each.status for each in calls) == sorted(outcomes)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_no_argument_and_no_result_is_kept(name):
+    kept = "".join(each.model_dump_json() for each in calls_in(sample(name)))
+    assert not any(private in kept for private in ("Oslo", "Rome", "Atlantis", "sun in"))
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_second_export_of_the_same_spans_has_the_same_metric_ids_and_no_two_are_equal(name):
+    first, second = calls_in(sample(name)), calls_in(sample(name))
+    assert [each.metric_id for each in first] == [each.metric_id for each in second]
+    assert len({each.metric_id for each in first}) == len(first)
+    assert {each.metric_id.version for each in first} == {8}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "langfuse",
+        "openinference_langchain",
+        "openinference_openai_agents",
+        "openllmetry_decorator",
+        "openllmetry_langchain",
+        "pydantic_ai",
+        "vercel_ai_5",
+    ],
+)
+def test_the_agents_session_is_kept(name):
+    assert {each.session_id for each in calls_in(sample(name))} == {"session-7"}
+
+
+@pytest.mark.parametrize("name", ["agent_framework", "pydantic_ai", "vercel_ai_5", "vercel_ai_7"])
+def test_the_call_id_of_the_model_is_kept(name):
+    assert {"call_oslo", "call_rome"} <= {each.metadata["call_id"] for each in calls_in(sample(name))}
+
+
+def test_times_and_trace_context_are_those_of_the_span():
+    (call,) = calls_in(span_request({"id": 7, "at": 0, "until": 250}))
+    assert call.execution_time_ms == 250
+    assert call.recorded_at.timestamp() == pytest.approx(1_790_000_000.250)
+    assert call.traceparent == "00-000102030405060708090a0b0c0d0e0f-0000000000000007-01"
+
+
+def test_the_process_is_the_emitter_so_that_failures_of_several_processes_are_told_apart():
+    resource = {"service.name": "agent", "host.name": "node-3", "process.pid": 41}
+    (call,) = calls_in(span_request({"id": 1}, resource=resource))
+    assert (call.service, call.emitter_id) == ("agent", "agent@node-3-41")
+    (call,) = calls_in(span_request({"id": 1}, resource={"service.name": "agent", "service.instance.id": "pod-9"}))
+    assert call.emitter_id == "agent@pod-9"
+
+
+def test_the_placeholder_that_the_sdk_names_a_service_by_is_no_service():
+    (call,) = calls_in(span_request({"id": 1}, resource={"service.name": "unknown_service:python"}))
+    assert call.service == ""
+
+
+def test_a_span_that_a_guard_of_switchgear_wrote_on_is_left_to_the_guards_own_event():
+    guarded = TOOL | {"switchgear.circuit.state": "closed"}
+    assert calls_in(span_request({"id": 1, "attributes": guarded})) == []
+
+
+def test_model_calls_agent_runs_and_other_spans_are_not_tool_calls():
+    others = [
+        {"gen_ai.operation.name": "chat"},
+        {"gen_ai.operation.name": "invoke_agent", "gen_ai.tool.name": "x"},
+        {"openinference.span.kind": "LLM"},
+        {"langfuse.observation.type": "generation"},
+        {"traceloop.span.kind": "workflow"},
+        {"ai.operationId": "ai.generateText"},
+        {"mcp.method.name": "tools/list"},
+        {"http.request.method": "GET"},
+    ]
+    assert calls_in(span_request(*({"id": number, "attributes": each} for number, each in enumerate(others, 1)))) == []
+
+
+def test_a_tool_span_without_an_operation_is_recognised_by_its_call_id():
+    attributes = {"gen_ai.tool.name": "search", "gen_ai.tool.call.id": "call_1"}
+    (call,) = calls_in(span_request({"id": 1, "attributes": attributes}))
+    assert call.tool_name == "search"
+
+
+def test_tokens_on_the_span_are_kept():
+    attributes = TOOL | {"gen_ai.usage.input_tokens": 12, "gen_ai.usage.output_tokens": 3}
+    (call,) = calls_in(span_request({"id": 1, "attributes": attributes}))
+    assert (call.input_tokens, call.output_tokens) == (12, 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes", "resource", "tool"),
+    [
+        (2, {"fastmcp.server.name": "weather"}, {"service.name": "svc"}, "mcp:weather:get_forecast"),
+        (2, {}, {"service.name": "weather-server"}, "mcp:weather-server:get_forecast"),
+        (2, {}, {"service.name": "unknown_service"}, "get_forecast"),
+        (3, {"server.address": "weather.example.com", "server.port": 443}, {}, "mcp:weather.example.com:get_forecast"),
+        (3, {"server.address": "localhost", "server.port": 8001}, {}, "mcp:localhost-8001:get_forecast"),
+        (3, {"server.address": "::1"}, {}, "mcp:--1:get_forecast"),
+        (3, {}, {"service.name": "agent"}, "get_forecast"),
+    ],
+)
+def test_the_name_of_an_mcp_tool_has_the_server_where_the_span_names_one(kind, attributes, resource, tool):
+    mcp = {"mcp.method.name": "tools/call", "gen_ai.tool.name": "get_forecast"} | attributes
+    (call,) = calls_in(span_request({"id": 1, "kind": kind, "attributes": mcp}, resource=resource))
+    assert call.tool_name == tool
+
+
+def test_the_tool_of_a_client_span_of_the_mcp_sdk_is_in_its_name_only():
+    names = {each.tool_name for each in calls_in(sample("mcp_sdk"))}
+    assert names == {"mcp:weather-agent:get_forecast", "get_forecast"}
+
+
+def test_a_framework_that_names_mcp_tools_like_claude_gets_the_same_circuit():
+    attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "mcp__github__search_code"}
+    (call,) = calls_in(span_request({"id": 1, "attributes": attributes}))
+    assert call.tool_name == "mcp:github:search_code"
+
+
+AGENTS = {
+    "claude_code": [
+        ("Bash", "tool"),
+        ("mcp:weather:get_forecast", "success"),
+        ("mcp:weather:get_forecast", "transport"),
+    ],
+    "codex_cli": [
+        ("exec_command", "success"),
+        ("mcp:weather:get_forecast", "success"),
+        ("mcp:weather:get_forecast", "transport"),
+    ],
+    "gemini_cli": [
+        ("run_shell_command", "tool"),
+        ("mcp:weather:get_forecast", "success"),
+        ("mcp:weather:get_forecast", "transport"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_the_tool_calls_that_a_coding_agent_logged_are_recognised_with_their_outcomes(name):
+    calls = logged_calls_in(log_sample(name))
+    assert [(each.tool_name, each.error_class or each.status) for each in calls] == AGENTS[name]
+    assert len({each.metric_id for each in calls}) == 3
+    assert len({each.session_id for each in calls}) == 1
+    assert all(each.execution_time_ms > 0 for each in calls)
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_no_argument_and_no_output_of_a_coding_agent_is_kept(name):
+    kept = "".join(each.model_dump_json() for each in logged_calls_in(log_sample(name)))
+    assert not any(private in kept for private in ("Oslo", "Rome", "sunny", "sleep", "exit 3"))
+
+
+def test_an_mcp_tool_that_claude_code_does_not_name_is_refused_with_what_to_set():
+    with pytest.raises(UnusableRecordError, match="OTEL_LOG_TOOL_DETAILS=1"):
+        logged_calls_in(log_request("claude_code.tool_result", CLAUDE | {"tool_name": "mcp_tool"}))
+    cut = CLAUDE | {"tool_name": "mcp_tool", "tool_parameters": '{"mcp_server_name":"wea'}
+    with pytest.raises(UnusableRecordError, match="OTEL_LOG_TOOL_DETAILS=1"):
+        logged_calls_in(log_request("claude_code.tool_result", cut))
+
+
+CLAUDE = {
+    "tool_name": "mcp__weather__get_forecast",
+    "success": "false",
+    "duration_ms": "1200",
+    "session.id": "s-1",
+    "tool_use_id": "toolu_1",
+}
+
+
+def test_a_result_that_claude_code_logs_is_a_call():
+    (call,) = logged_calls_in(log_request("tool_result", CLAUDE, scope="com.anthropic.claude_code.events"))
+    assert (call.tool_name, call.status, call.error_class) == ("mcp:weather:get_forecast", "error", "tool")
+    assert (call.execution_time_ms, call.session_id, call.metadata["call_id"]) == (1200, "s-1", "toolu_1")
+
+
+def test_an_outage_in_the_error_of_an_mcp_tool_that_claude_code_logs_is_recognised():
+    (call,) = logged_calls_in(log_request("claude_code.tool_result", CLAUDE | {"error": "fetch failed"}))
+    assert call.error_class == "transport"
+
+
+def test_a_failed_shell_command_of_a_coding_agent_never_counts_whatever_its_text_says():
+    for event, attributes in (
+        ("claude_code.tool_result", {"tool_name": "Bash", "success": "false", "error": "connection refused"}),
+        ("codex.tool_result", {"tool_name": "shell", "success": "false", "output": "connection refused"}),
+        ("gemini_cli.tool_call", {"function_name": "run_shell_command", "success": False, "error": "timed out"}),
+    ):
+        (call,) = logged_calls_in(log_request(event, attributes))
+        assert (call.status, call.error_class) == ("error", "tool"), event
+
+
+def test_a_call_that_the_user_rejected_is_cancelled():
+    for event, attributes in (
+        ("claude_code.tool_result", {"tool_name": "Bash", "success": "false", "decision_type": "reject"}),
+        ("gemini_cli.tool_call", {"function_name": "edit", "success": False, "decision": "reject"}),
+    ):
+        (call,) = logged_calls_in(log_request(event, attributes))
+        assert (call.status, call.error_class) == ("cancelled", "cancelled"), event
+
+
+CODEX = {
+    "tool_name": "get_forecast",
+    "mcp_server": "weather",
+    "call_id": "call_1",
+    "conversation.id": "c-1",
+    "duration_ms": "35",
+    "success": "false",
+    "arguments": '{"city": "Rome"}',
+    "output": "Rome: connection refused",
+}
+
+
+def test_a_result_that_codex_logs_is_a_call_and_its_output_is_not_kept():
+    (call,) = logged_calls_in(log_request("codex.tool_result", CODEX))
+    assert (call.tool_name, call.error_class, call.session_id) == ("mcp:weather:get_forecast", "transport", "c-1")
+    assert "Rome" not in call.model_dump_json()
+
+
+GEMINI = {
+    "function_name": "mcp_weather_get_forecast",
+    "tool_type": "mcp",
+    "mcp_server_name": "weather",
+    "session.id": "g-1",
+    "prompt_id": "p-1",
+    "duration_ms": 80,
+    "success": True,
+    "decision": "accept",
+    "function_args": '{"city": "Oslo"}',
+}
+
+
+def test_a_call_that_gemini_logs_is_a_call():
+    (call,) = logged_calls_in(log_request("gemini_cli.tool_call", GEMINI))
+    assert (call.tool_name, call.status, call.request_id) == ("mcp:weather:get_forecast", "success", "p-1")
+    assert "Oslo" not in call.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("error_type", "error_class"),
+    [("invalid_tool_params", "invalid_input"), ("policy_violation", "policy"), ("mcp_tool_error", "tool")],
+)
+def test_geminis_types_of_errors_have_classes(error_type, error_class):
+    failed = GEMINI | {"success": False, "error_type": error_type, "error": "it failed"}
+    (call,) = logged_calls_in(log_request("gemini_cli.tool_call", failed))
+    assert call.error_class == error_class
+
+
+def test_other_events_of_coding_agents_are_not_calls():
+    for event in (
+        "claude_code.tool_decision",
+        "claude_code.api_request",
+        "codex.tool_decision",
+        "gemini_cli.api_error",
+    ):
+        assert logged_calls_in(log_request(event, {"tool_name": "Bash", "success": "true"})) == []
+
+
+def test_an_event_of_another_program_that_is_named_tool_result_is_not_a_call_of_claude_code():
+    assert logged_calls_in(log_request("tool_result", CLAUDE, scope="my.app")) == []

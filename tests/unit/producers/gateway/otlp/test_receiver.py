@@ -1,0 +1,164 @@
+"""OTLP over HTTP, by a client on the real application interface, and once by the SDK's real exporter over a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import threading
+
+import httpx
+import pytest
+import uvicorn
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from switchgear_gateway.otlp import receiver as module
+from switchgear_gateway.otlp.ingest import Ingest
+from switchgear_gateway.otlp.receiver import OtlpReceiver
+from switchgear_gateway.otlp.submission import NotAllowedError, Result
+from tests.unit.producers.gateway.otlp.support import TOOL, Kafka, log_request, sample, span_request
+from tests.unit.producers.gateway.otlp.test_decoding import SPAN, as_json
+
+PROTOBUF = {"Content-Type": "application/x-protobuf"}
+JSON = {"Content-Type": "application/json"}
+
+
+def application(kafka, **options):
+    async def sender_of(headers):
+        if headers.get("authorization") == "Bearer wrong":
+            raise NotAllowedError("The token is unknown.", status=401)
+        return kafka.sender()
+
+    receiver = OtlpReceiver(Ingest(), sender_of, **options)
+    return Starlette(
+        routes=[
+            Route("/v1/traces", receiver.traces, methods=["POST"]),
+            Route("/v1/logs", receiver.logs, methods=["POST"]),
+        ]
+    )
+
+
+@pytest.fixture
+def kafka():
+    return Kafka()
+
+
+@pytest.fixture
+async def client(kafka):
+    transport = httpx.ASGITransport(application(kafka, max_body_bytes=100_000))
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as opened:
+        yield opened
+
+
+async def test_spans_in_protobuf_are_taken_and_answered_in_protobuf(client, kafka):
+    answer = await client.post("/v1/traces", content=sample("pydantic_ai").SerializeToString(), headers=PROTOBUF)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-protobuf")
+    assert ExportTraceServiceResponse.FromString(answer.content) == ExportTraceServiceResponse()
+    assert len(kafka.acknowledged) == 3
+
+
+async def test_spans_in_json_are_taken_and_answered_in_json(client, kafka):
+    answer = await client.post("/v1/traces", content=as_json(SPAN), headers=JSON)
+    assert (answer.status_code, answer.json()) == (200, {})
+    assert kafka.tools == ["search"]
+
+
+async def test_a_gzip_body_is_taken(client, kafka):
+    body = gzip.compress(sample("vercel_ai_5").SerializeToString())
+    answer = await client.post("/v1/traces", content=body, headers=PROTOBUF | {"Content-Encoding": "gzip"})
+    assert answer.status_code == 200
+    assert len(kafka.acknowledged) == 2
+
+
+async def test_logs_are_taken(client, kafka):
+    request = log_request("codex.tool_result", {"tool_name": "shell", "success": "true", "call_id": "c"})
+    answer = await client.post("/v1/logs", content=request.SerializeToString(), headers=PROTOBUF)
+    assert ExportLogsServiceResponse.FromString(answer.content) == ExportLogsServiceResponse()
+    assert kafka.tools == ["shell"]
+
+
+async def test_calls_that_cannot_be_used_are_a_partial_success(client, kafka):
+    request = span_request({"id": 1, "attributes": {"gen_ai.operation.name": "execute_tool"}}, {"id": 2})
+    answer = await client.post("/v1/traces", content=request.SerializeToString(), headers=PROTOBUF)
+    assert answer.status_code == 200
+    partial = ExportTraceServiceResponse.FromString(answer.content).partial_success
+    assert (partial.rejected_spans, partial.error_message) == (1, "the tool has no name")
+    assert len(kafka.acknowledged) == 1
+
+
+async def test_logs_that_cannot_be_used_are_a_partial_success_in_json_too(client):
+    body = {
+        "resourceLogs": [{"scopeLogs": [{"logRecords": [{"timeUnixNano": "1", "eventName": "codex.tool_result"}]}]}]
+    }
+    answer = await client.post("/v1/logs", json=body)
+    assert answer.json()["partialSuccess"] == {"rejectedLogRecords": "1", "errorMessage": "the tool has no name"}
+
+
+async def test_without_an_acknowledgement_the_exporter_is_asked_to_send_again(client, kafka):
+    kafka.answers = [Result(retry_after_s=2.5)]
+    body = span_request({"id": 1}).SerializeToString()
+    answer = await client.post("/v1/traces", content=body, headers=PROTOBUF)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "3")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert (await client.post("/v1/traces", content=body, headers=PROTOBUF)).status_code == 200
+    assert len(kafka.acknowledged) == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "status"),
+    [
+        (PROTOBUF, b"\xff\xff", 400),
+        (JSON, b"{", 400),
+        (PROTOBUF | {"Content-Encoding": "gzip"}, b"no gzip", 400),
+        (PROTOBUF | {"Content-Encoding": "br"}, b"", 400),
+        ({"Content-Type": "text/plain"}, b"", 415),
+        ({}, b"", 415),
+        (PROTOBUF, b"\0" * 100_001, 413),
+        (PROTOBUF | {"Content-Encoding": "gzip"}, gzip.compress(b"\0" * 40_000_000), 413),
+        (PROTOBUF | {"Authorization": "Bearer wrong"}, b"", 401),
+    ],
+)
+async def test_a_request_that_cannot_be_taken_is_a_problem_with_its_status(client, kafka, headers, body, status):
+    for path in ("/v1/traces", "/v1/logs"):
+        answer = await client.post(path, content=body, headers=headers)
+        assert answer.status_code == status
+        assert answer.json()["status"] == status
+        assert answer.json()["detail"].endswith(".")
+    assert kafka.acknowledged == []
+
+
+async def test_a_body_that_comes_too_slowly_is_given_up(client, monkeypatch):
+    monkeypatch.setattr(module, "_BODY_LIMIT_S", 0.05)
+
+    async def slow():
+        yield b"\n"
+        await asyncio.sleep(1)
+        yield b"\n"
+
+    answer = await client.post("/v1/traces", content=slow(), headers=PROTOBUF)
+    assert answer.status_code == 408
+
+
+def test_the_real_exporter_of_the_sdk_delivers_its_spans_over_a_socket(kafka):
+    server = uvicorn.Server(uvicorn.Config(application(kafka), port=0, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            threading.Event().wait(0.02)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        exporter = OTLPSpanExporter(endpoint=f"http://127.0.0.1:{port}/v1/traces")
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(exporter))
+        provider.get_tracer("test").start_span("execute_tool get_forecast", attributes=TOOL).end()
+        provider.shutdown()
+    finally:
+        server.should_exit = True
+        thread.join(10)
+    assert kafka.tools == ["get_forecast"]
