@@ -18,6 +18,12 @@ REFUSED = "MCP error: connect ECONNREFUSED 127.0.0.1:4000"
 
 
 @pytest.fixture
+def path(tmp_path):
+    """The file of the hook's state."""
+    return tmp_path / "state.db"
+
+
+@pytest.fixture
 def hook(path):
     def start(event, *arguments, extra=None):
         content = event if isinstance(event, bytes) else json.dumps(event).encode()
