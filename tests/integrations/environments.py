@@ -162,7 +162,7 @@ def python_of(environment: Environment) -> Path:
 def run(environment: Environment, folder: Path, *arguments: str) -> Results:
     """Run the tests of an environment. ``folder`` is for its report, ``arguments`` are for pytest."""
     report = folder / f"{environment.title}.xml"
-    files = environment.tests if environment.older else (*environment.tests, *EVERYWHERE)
+    files = environment.tests if environment.older or environment.key else (*environment.tests, *EVERYWHERE)
     done = subprocess.run(
         [
             str(python_of(environment)), "-m", "pytest", "-c", str(HERE / "pytest.ini"), "--confcutdir", str(HERE), "-q", "--tb=short",
