@@ -1,5 +1,5 @@
-"""The tests of an adapter run in the environment of its framework: see environments.py. Here only test_adapters.py runs, and
-the table of exceptions for what the extra ``dev`` brings."""
+"""The tests of an adapter run in the environment of its framework: see environments.py. Here only those run
+that start it, and the table of exceptions for what the extra ``dev`` brings."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ collect_ignore = (
     else [
         path.name
         for path in HERE.glob("test_*.py")
-        if path.name not in {"test_adapters.py", "test_framework_errors.py"}
+        if path.name not in {"test_adapters.py", "test_framework_errors.py", "test_mcp_proxy_runs.py"}
     ]
 )

@@ -133,9 +133,7 @@ class Results:
 
 def python_of(environment: Environment) -> Path:
     """Install an environment, unless it is there, and return its Python."""
-    from uv import find_uv_bin  # noqa: PLC0415 - the environments themselves import this module without it
-
-    uv = find_uv_bin()
+    uv = _uv()
     wanted = "\n".join((sys.version, (ROOT / "pyproject.toml").read_text(), *environment.requirements))
     folder = Path(sys.prefix) / "adapters" / environment.title
     python, stamp = folder / "bin" / "python", folder / "installed"
@@ -162,14 +160,14 @@ def python_of(environment: Environment) -> Path:
 def run(environment: Environment, folder: Path, *arguments: str) -> Results:
     """Run the tests of an environment. ``folder`` is for its report, ``arguments`` are for pytest."""
     report = folder / f"{environment.title}.xml"
-    files = environment.tests if environment.older else (*environment.tests, *EVERYWHERE)
+    files = environment.tests if environment.older or environment.key else (*environment.tests, *EVERYWHERE)
     done = subprocess.run(
         [
             str(python_of(environment)), "-m", "pytest", "-c", str(HERE / "pytest.ini"), "--confcutdir", str(HERE), "-q", "--tb=short",
             f"--junitxml={report}", *(str(HERE / name) for name in files), *arguments,
         ],
         cwd=ROOT,
-        env={**_clean(), "SWITCHGEAR_TEST_ADAPTER": environment.name},
+        env={**_clean(), "SWITCHGEAR_TEST_ADAPTER": environment.name, "UV": _uv()},
         capture_output=True,
         text=True,
         timeout=RUN_LIMIT_S,
@@ -250,6 +248,12 @@ def main(names: Sequence[str]) -> int:
     if not names and not failed:
         write_table(found)
     return failed
+
+
+def _uv() -> str:
+    from uv import find_uv_bin  # noqa: PLC0415 - the environments themselves import this module without it
+
+    return find_uv_bin()
 
 
 def _call(command: Sequence[str]) -> None:

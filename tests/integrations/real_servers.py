@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,7 @@ _LIMIT_S: Final = 300
 def install_python(folder: Path) -> Path:
     """Install the servers from PyPI into an environment of their own. Return the folder with their commands."""
     target = folder / "python"
-    if uv := shutil.which("uv"):
+    if uv := os.environ.get("UV") or shutil.which("uv"):
         _run(uv, "venv", "-q", "--python", sys.executable, str(target))
         _run(uv, "pip", "install", "-q", "--python", str(target / "bin/python"), *FROM_PYPI)
     else:

@@ -58,7 +58,8 @@ async def test_a_killed_server_is_restarted_and_calls_meanwhile_fail_at_once():
         os.kill(pid, signal.SIGKILL)
         cut = await slow
         assert cut.is_error
-        assert "The server small has ended. The call was under way." in text_of(cut)
+        assert text_of(cut).startswith("The server small has ended")
+        assert text_of(cut).endswith("The call was under way.")
         began = time.monotonic()
         at_once = await session.call_tool("echo", {"text": "x"})
         assert at_once.is_error
@@ -84,8 +85,10 @@ async def test_a_server_that_dies_between_calls_is_restarted_by_the_next_call():
 
 
 async def test_a_server_that_dies_again_and_again_is_not_restarted_in_a_tight_loop(tmp_path):
-    starts = tmp_path / "starts"
-    async with behind_proxy(env={"SMALL_STARTS": str(starts)}) as (session, _):
+    starts, policy = tmp_path / "starts", tmp_path / "policy.toml"
+    never_opens = 'mode = "metrics_only"\n'
+    policy.write_text(f'[default]\n{never_opens}[family."*"]\n{never_opens}')
+    async with behind_proxy("--policy-file", str(policy), env={"SMALL_STARTS": str(starts)}) as (session, _):
         until_then = time.monotonic() + 12
         while time.monotonic() < until_then:
             await session.call_tool("die", {})
@@ -129,7 +132,7 @@ async def test_a_server_that_exits_at_once_is_reported_with_its_last_line_and_th
     words = "import sys; print('usage: no\\nmissing TOKEN', file=sys.stderr); sys.exit(2)"
     async with behind_proxy(command=(sys.executable, "-c", words)) as (session, printed):
         assert (await session.list_tools()).tools == []
-        assert "its last words were: missing TOKEN" in printed()
+        assert "the last line of its standard error is: missing TOKEN" in printed()
         with pytest.raises(MCPError, match="missing TOKEN"):
             await session.read_resource("small://note")
         await session.send_ping()

@@ -240,7 +240,7 @@ class Connection:
             return f"can't be started: {cause.strerror}"
         assert self._stderr is not None
         last = self._stderr.last_line()
-        return f"has ended; its last words were: {last}" if last else "has ended"
+        return f"has ended; the last line of its standard error is: {last}" if last else "has ended"
 
     def _url_described(self, cause: BaseException | None) -> str:
         assert isinstance(self.server, UrlServer)
@@ -268,7 +268,7 @@ class _Stderr:
             self.file.close()
 
     def last_line(self) -> str:
-        """Return the last line that isn't empty, shortened. It waits a moment for the server's last words."""
+        """Return the last line that isn't empty, shortened. It waits a moment for it."""
         self._thread.join(_STDERR_LIMIT_S)
         text = self._last.decode(errors="replace").strip()
         return text if len(text) <= _MOST_STDERR else f"{text[:_MOST_STDERR]}…"
