@@ -90,7 +90,8 @@ class LiteLLMDriver(AdapterDriver):
     }
 
     async def run(self, gear, tools, turns, *, stream=False, terminal_after=None, retries=0):
-        models = GuardedModels(gear, router_of(*tools, num_retries=retries), circuit_of=str)
+        router = router_of(*tools, num_retries=retries)
+        models = router if gear is None else GuardedModels(gear, router, circuit_of=str)
         names, run = [each.name for each in tools], SuiteRun()
 
         async def result(call):
