@@ -109,7 +109,7 @@ class LiteLLMDriver(AdapterDriver):
             return found.choices[0].message.content
 
         for calls in [*turns, ()]:
-            run.offered.append(set(models.available(names)))
+            run.offered.append(set(names if gear is None else models.available(names)))
             run.requests += 1
             run.results += await asyncio.gather(*map(result, calls))
         return run
