@@ -38,6 +38,8 @@ def main() -> int:
     print("|---|---|---|---|---|---|")
     worst = 0.0
     for line in done.stdout.splitlines():
+        if not line.startswith("{"):  # what a server printed
+            continue
         found = json.loads(line)
         quantiles = {name: statistics.quantiles(values, n=100) for name, values in found["ms"].items()}
         p50, p99 = ({name: values[place] for name, values in quantiles.items()} for place in (49, 98))

@@ -1,6 +1,6 @@
 """What the MCP proxy adds to a tool call, beside a bare proxy of FastMCP. `tests.bench.mcp_proxy` starts it.
 
-python -m tests.integrations.measure_proxy      prints JSON
+python -m tests.integrations.measure_proxy [stdio|http]      prints JSON
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -77,12 +77,14 @@ async def measure(ways: dict[str, ClientSession]) -> dict[str, list[float]]:
     return found
 
 
-async def main() -> None:
-    """Measure both transports."""
+async def main(only: Sequence[str]) -> None:
+    """Measure both transports, or one."""
     for transport, ways in (("stdio", stdio_ways), ("http", http_ways)):
+        if only and transport not in only:
+            continue
         async with ways() as sessions:
             print(json.dumps({"transport": transport, "ms": await measure(sessions)}), flush=True)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(sys.argv[1:]))

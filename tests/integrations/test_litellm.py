@@ -90,7 +90,8 @@ class LiteLLMDriver(AdapterDriver):
     }
 
     async def run(self, gear, tools, turns, *, stream=False, terminal_after=None, retries=0):
-        models = GuardedModels(gear, router_of(*tools, num_retries=retries), circuit_of=str)
+        router = router_of(*tools, num_retries=retries)
+        models = router if gear is None else GuardedModels(gear, router, circuit_of=str)
         names, run = [each.name for each in tools], SuiteRun()
 
         async def result(call):
@@ -108,7 +109,7 @@ class LiteLLMDriver(AdapterDriver):
             return found.choices[0].message.content
 
         for calls in [*turns, ()]:
-            run.offered.append(set(models.available(names)))
+            run.offered.append(set(names if gear is None else models.available(names)))
             run.requests += 1
             run.results += await asyncio.gather(*map(result, calls))
         return run
