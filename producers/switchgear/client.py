@@ -275,7 +275,11 @@ class Switchgear(Calling, Lifetime, FromEnv):
     ) -> Permit | Rejection:
         """:meth:`try_acquire` without blocking the event loop."""
         check_tool_name(tool)
-        return await self._runtime.aacquire(tool, (user_id, session_id, request_id), arguments, fallbacks)
+        caller = (user_id, session_id, request_id)
+        if arguments is not None or fallbacks:
+            return await self._runtime.aacquire(tool, caller, arguments, fallbacks)
+        answer = await self._runtime.adecide(tool, caller)
+        return self._runtime.refused_permit(answer, caller) if isinstance(answer, Rejection) else answer
 
     def permit(
         self, tool: str, *, user_id: str = "", session_id: str | None = None, request_id: str | None = None

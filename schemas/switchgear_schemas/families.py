@@ -90,3 +90,25 @@ def patterns_of(pattern: str) -> tuple[tuple[str, ...], ...]:
 
 def _takes(part: str, named: str) -> bool:
     return part in ("*", named)
+
+
+_MCP_NAME: Final = "mcp__"
+"""How Claude Code and other coding agents begin the names of MCP tools: ``mcp__server__tool``."""
+
+
+def split_mcp_name(name: str) -> tuple[str, str] | None:
+    """Return the server and the tool of ``mcp__server__tool``, as coding agents name MCP tools. None for other names."""
+    server, _, tool = name.removeprefix(_MCP_NAME).partition("__")
+    return (server, tool) if name.startswith(_MCP_NAME) and server and tool else None
+
+
+def circuit_name(name: str) -> str:
+    """Return ``mcp:server:tool`` for a coding agent's ``mcp__server__tool``, and other names as they are."""
+    found = split_mcp_name(name)
+    return name if found is None else f"mcp:{found[0]}:{found[1]}"
+
+
+def model_name(tool: str) -> str:
+    """Return a coding agent's name of a tool for the name that :func:`circuit_name` returns."""
+    parts = tool.split(":", 2)
+    return "__".join(parts) if parts[0] == "mcp" and len(parts) == 3 else tool

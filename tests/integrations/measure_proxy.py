@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from mcp import ClientSession
 
+from switchgear_cli.local.ports import any_free_port
 from tests.integrations.proxies import PROXY, ROOT, SMALL, over_http, over_stdio, running
-from tests.integrations.test_mcp_proxy import free_port
 
 BARE: Final = (sys.executable, str(ROOT / "tests/integrations/servers/bare.py"))
 CALLS: Final = 40
@@ -44,16 +44,16 @@ async def stdio_ways() -> AsyncIterator[dict[str, ClientSession]]:
 async def http_ways() -> AsyncIterator[dict[str, ClientSession]]:
     """Yield sessions over HTTP, with the same server at the end of each."""
     async with AsyncExitStack() as stack:
-        port = free_port()
+        port = any_free_port()
         up = r"Uvicorn running"
         await stack.enter_async_context(running((*SMALL, str(port)), up))
         server = f"http://127.0.0.1:{port}/mcp"
         urls = {"direct": server}
         for kind in ("plain", "kept"):
-            port = free_port()
+            port = any_free_port()
             await stack.enter_async_context(running((*BARE, kind, str(port), server), up))
             urls[kind] = f"http://127.0.0.1:{port}/mcp"
-        ours = (*PROXY, "--name", "small", "--http", f"127.0.0.1:{free_port()}", server)
+        ours = (*PROXY, "--name", "small", "--http", f"127.0.0.1:{any_free_port()}", server)
         urls["ours"] = (await stack.enter_async_context(running(ours, r"serves (http://\S+/mcp)"))).group(1)
         yield {name: await stack.enter_async_context(over_http(url)) for name, url in urls.items()}
 

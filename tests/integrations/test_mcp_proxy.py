@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +18,7 @@ from mcp import MCPError
 
 from switchgear import BreakerPolicy, FunctionHooks, Switchgear
 from switchgear.classify.tool_failure import META_KEY
+from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.mcp_proxy.server import ProxyServer
 from switchgear_cli.mcp_proxy.servers import CommandServer, UrlServer
 from switchgear_cli.mcp_proxy.watch import Watch
@@ -196,13 +196,8 @@ def test_circuits_have_the_names_of_the_server_and_its_tool():
     assert ProxyServer([UrlServer("git", "http://x/mcp")], gear).names.circuit("git_log") == "mcp:git:git_log"
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return listening.getsockname()[1]
-
-
 async def test_http_in_front_of_http_passes_headers_on_and_each_client_has_its_own_session():
-    port = free_port()
+    port = any_free_port()
     small = running((*SMALL, str(port)), "Uvicorn running|Starting MCP server")
     command = (
         *PROXY,

@@ -16,6 +16,7 @@ import psutil
 import pytest
 from mcp import MCPError
 
+from switchgear_cli.local.ports import any_free_port
 from tests.integrations.proxies import (
     LIMIT_S,
     PROXY,
@@ -27,7 +28,6 @@ from tests.integrations.proxies import (
     text_of,
     until,
 )
-from tests.integrations.test_mcp_proxy import free_port
 
 pytestmark = pytest.mark.timeout(500)
 NAMED = (*PROXY, "--name", "small")
@@ -140,7 +140,7 @@ async def test_a_server_that_exits_at_once_is_reported_with_its_last_line_and_th
 
 
 async def test_a_server_that_comes_later_is_announced_to_the_client(tmp_path):
-    port, told = free_port(), []
+    port, told = any_free_port(), []
 
     async def message(received):
         told.append(type(received).__name__)
@@ -157,7 +157,7 @@ async def test_a_server_that_comes_later_is_announced_to_the_client(tmp_path):
 
 
 async def test_a_restarted_server_at_an_address_gets_a_new_session_without_a_failed_call():
-    port = free_port()
+    port = any_free_port()
     async with over_stdio((*NAMED, f"http://127.0.0.1:{port}/mcp"), env={}) as session:
         async with running((*SMALL, str(port)), "Uvicorn running|Starting MCP server"):
             await until_echo(session)

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from mcp import MCPError
 
+from switchgear_cli.local.ports import any_free_port
 from tests.integrations.proxies import PROXY, environment, over_stdio, plain, running
 from tests.integrations.real_servers import install_node, install_python
-from tests.integrations.test_mcp_proxy import free_port
 
 CLIENT = Path(__file__).with_name("clients") / "everything.mjs"
 CONFORMING = (sys.executable, str(Path(__file__).with_name("servers") / "conforming.py"))
@@ -104,7 +104,7 @@ async def test_the_server_that_fetches_is_the_same_behind_the_proxy(python_serve
         port = listening.sockets[0].getsockname()[1]
         calls = [
             ("fetch", {"url": f"http://127.0.0.1:{port}/"}),
-            ("fetch", {"url": f"http://127.0.0.1:{free_port()}/"}),
+            ("fetch", {"url": f"http://127.0.0.1:{any_free_port()}/"}),
         ]
         hello, *direct = await answers(command, calls)
         assert await answers(behind("fetch", command), calls) == [with_lists_that_change(hello), *direct]
@@ -148,7 +148,7 @@ async def test_every_feature_of_server_everything_is_the_same_for_the_typescript
 @needs_node
 async def test_the_conformance_suite_has_the_same_result_with_and_without_the_proxy(node_folder):
     suite = (NODE, str(node_folder / "node_modules/@modelcontextprotocol/conformance/dist/index.js"), "server", "--url")
-    port = free_port()
+    port = any_free_port()
 
     async def result(url):
         process = await asyncio.create_subprocess_exec(

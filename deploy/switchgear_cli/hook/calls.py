@@ -10,9 +10,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from switchgear_schemas.families import DEFAULT_PATTERN, family_circuit_id, family_of
+from switchgear_schemas.families import DEFAULT_PATTERN, circuit_name, family_circuit_id, family_of
 
-PREFIX: Final = "mcp__"
 MOST_NAME: Final = 256
 DEFAULT_TOOLS: Final = "mcp__*"
 """Built-in tools are left out: an exit code of Bash says nothing about Bash."""
@@ -62,18 +61,6 @@ def call_of(event: Mapping[str, Any], options: Options) -> Call | None:
 def family_pattern() -> str:
     """Return the setting ``family_pattern``."""
     return os.environ.get("SWITCHGEAR_FAMILY_PATTERN", DEFAULT_PATTERN)
-
-
-def circuit_name(name: str) -> str:
-    """Return the circuit's name for Claude Code's name: ``mcp:server:tool`` for ``mcp__server__tool``, others as they are."""
-    server, separator, tool = name.removeprefix(PREFIX).partition("__")
-    return f"mcp:{server}:{tool}" if name.startswith(PREFIX) and separator and server and tool else name
-
-
-def model_name(tool: str) -> str:
-    """Return the name that the model knows for a circuit's name."""
-    parts = tool.split(":", 2)
-    return "__".join(parts) if parts[0] == "mcp" and len(parts) == 3 else tool
 
 
 def text(value: object) -> str:

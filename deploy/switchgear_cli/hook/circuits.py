@@ -27,9 +27,9 @@ from switchgear.guard.permits import CallReport, Permit, Reporter
 from switchgear.guard.rejections import Rejection
 from switchgear.prompts import NoticeBoard
 from switchgear.redaction import redact
-from switchgear_cli.hook.calls import Call, family_pattern, model_name
+from switchgear_cli.hook.calls import Call, family_pattern
 from switchgear_cli.hook.state import SavedCircuit, State
-from switchgear_schemas.families import family_circuit_id, is_family_circuit
+from switchgear_schemas.families import family_circuit_id, is_family_circuit, model_name
 
 if TYPE_CHECKING:
     from switchgear_schemas.policy import BreakerPolicy

@@ -24,12 +24,12 @@ from switchgear.integrations.tool_calls import (
     ToolCalls,
 )
 from switchgear.prompts import CircuitOf
+from switchgear_schemas.families import circuit_name, model_name, split_mcp_name
 
 GUARDED_TOOLS: Final = "mcp__*"
 """Built-in tools are left out: an exit code of Bash says nothing about Bash."""
 AVAILABLE_AGAIN: Final = "The tools that were unavailable may be called again."
 """The context for a prompt when the last one had a notice and this one has none. The old notice stays in the conversation."""
-_PREFIX: Final = "mcp__"
 _MOST_SEEN: Final = 1_000
 """The most names of tools to remember for the notice."""
 
@@ -86,18 +86,6 @@ def observed_mcp_server(name: str, version: str = "1.0.0", tools: Sequence[Any] 
     config = create_sdk_mcp_server(name, version, [observed.observing(tool) for tool in tools])
     _observed[config["instance"]] = observed
     return config
-
-
-def circuit_name(name: str) -> str:
-    """Return ``mcp:server:tool`` for Claude's ``mcp__server__tool``, and other names as they are."""
-    server, separator, tool = name.removeprefix(_PREFIX).partition("__")
-    return f"mcp:{server}:{tool}" if name.startswith(_PREFIX) and separator and server and tool else name
-
-
-def _model_name(circuit: str) -> str:
-    """Return Claude's name of a tool for the name that :func:`circuit_name` returns."""
-    parts = circuit.split(":", 2)
-    return "__".join(parts) if parts[0] == "mcp" and len(parts) == 3 else circuit
 
 
 def _named(circuit_of: CircuitOf) -> CircuitOf:
@@ -162,7 +150,7 @@ class _Hooks:
         }
         """The observed servers by name."""
         own = [
-            dataclasses.replace(tool, name=f"{_PREFIX}{server}__{tool.name}")
+            dataclasses.replace(tool, name=f"mcp__{server}__{tool.name}")
             for server, observed in self._servers.items()
             for tool in observed.tools
         ]
@@ -260,14 +248,14 @@ class _Hooks:
 
     def _known(self) -> tuple[str, ...]:
         """Return the names of the tools that are known: the SDK doesn't give hooks the list."""
-        fleet = (_model_name(circuit) for circuit in self._calls.gear.circuits() if circuit.startswith(self._prefixes))
+        fleet = (model_name(circuit) for circuit in self._calls.gear.circuits() if circuit.startswith(self._prefixes))
         return tuple(dict.fromkeys([*self._names, *(name for name in fleet if self._guards(name))]))
 
     def _denied(self, call: RefusedCall) -> dict[str, Any]:
         rejection = call.rejection
         if rejection.fallback is not None:
             known = self._calls.names(self._known())
-            instead = known.get(rejection.fallback) or _model_name(rejection.fallback)
+            instead = known.get(rejection.fallback) or model_name(rejection.fallback)
             rejection = msgspec.structs.replace(rejection, fallback=instead)
         output = {
             "hookEventName": "PreToolUse",
@@ -287,7 +275,7 @@ class _Hooks:
         return self._open.take(call_id)
 
     def _error_of(self, data: Any) -> Exception | None:
-        server, _, tool = data["tool_name"].removeprefix(_PREFIX).partition("__")
+        server, tool = split_mcp_name(data["tool_name"]) or ("", "")
         observed = self._servers.get(server)
         return None if observed is None else observed.error_of(tool, data["tool_input"])
 

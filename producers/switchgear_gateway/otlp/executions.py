@@ -11,6 +11,7 @@ from switchgear_gateway.otlp.failures import Failure
 from switchgear_gateway.otlp.records import Attributes, Log, Span, text
 from switchgear_schemas import ToolExecution
 from switchgear_schemas.enums import status_of
+from switchgear_schemas.families import split_mcp_name
 
 _MAX_ID: Final = 256
 """The most characters of names that the exporter chooses, except the tool's, which is refused if it is too long."""
@@ -89,9 +90,8 @@ def plain_name(tool: str) -> str:
 
 def from_claude_name(tool: str | None) -> str | None:
     """Return ``mcp:server:tool`` for ``mcp__server__tool``, as coding agents name MCP tools. Other names stay."""
-    prefix, _, rest = (tool or "").partition("mcp__")
-    server, _, name = rest.partition("__")
-    return mcp_tool(server, name) if not prefix and server and name else tool
+    found = split_mcp_name(tool or "")
+    return tool if found is None else mcp_tool(*found)
 
 
 def metric_id(ended_ns: int, identity: bytes) -> UUID:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from switchgear_cli.hook.calls import Options, circuit_name, model_name
+from switchgear_cli.hook.calls import Options
+from switchgear_schemas.families import circuit_name, model_name
 
 TOOL = "mcp__weather__get_forecast"
 REFUSED = "connect ECONNREFUSED 127.0.0.1:4000"
