@@ -80,14 +80,16 @@ def _logging_as_before() -> Iterator[None]:
     configured = structlog.get_config()
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
-    levels = {logger: logger.level for logger in _named_loggers()}
+    before = {logger: (logger.level, logger.propagate, tuple(logger.handlers)) for logger in _named_loggers()}
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
     for logger in _named_loggers():
-        level = levels.get(logger, logging.NOTSET)
+        level, propagate, own = before.get(logger, (logging.NOTSET, True, ()))
         if logger.level != level:  # setLevel() goes through all loggers
             logger.setLevel(level)
+        logger.propagate = propagate
+        logger.handlers[:] = own
     structlog.configure(**configured)
 
 

@@ -145,7 +145,7 @@ async def test_a_body_that_comes_too_slowly_is_given_up(client, monkeypatch):
 
 
 def test_the_real_exporter_of_the_sdk_delivers_its_spans_over_a_socket(kafka):
-    server = uvicorn.Server(uvicorn.Config(application(kafka), port=0, log_level="error"))
+    server = uvicorn.Server(uvicorn.Config(application(kafka), port=0, log_config=None))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
