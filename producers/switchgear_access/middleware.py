@@ -26,7 +26,7 @@ log = structlog.get_logger()
 RoleOf = Callable[[Scope], Role | None]
 """The role that a request needs; None if it needs no login, as a health check."""
 _KEY: Final = "switchgear.principal"
-_LOG_EVERY_S: Final = 60.0
+_LOG_EVERY_S: Final = 1.0
 _HOW: Final = "Send the header Authorization: Bearer <token>. `switchgear token create` makes a token."
 _WEBSOCKET_REFUSED: Final = 1008
 
@@ -143,7 +143,7 @@ class AccessControl:
 
     def _refused(self, why: str, address: str) -> ProblemError:
         wait_s = self._failed.count(address)
-        left_out = self._log_throttle.admit(address)
+        left_out = self._log_throttle.admit("login refused")  # whatever addresses and tokens come
         if left_out is not None:
             log.warning("login refused", address=address, why=why, more=left_out)
         if wait_s:

@@ -225,6 +225,16 @@ class Settings(AccessSettings, ClientSettings):
         _host_and_port(value)
         return value
 
+    @field_validator("token")
+    @classmethod
+    def _one_line(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None:
+            return None
+        text = value.get_secret_value().strip()  # a file ends with a line feed
+        if not text.isascii() or not text.isprintable() or " " in text:
+            raise ValueError("must be one word of printable ASCII characters")
+        return SecretStr(text)
+
     @field_validator("clickhouse_url")
     @classmethod
     def _store(cls, value: str) -> str:
