@@ -49,6 +49,7 @@ COMMANDS: Final = (
     Entry("auto", "operate:auto", CHANGE, "Remove an operator's command: the policy decides again."),
     Entry("policy", "policy:policy", CHANGE, "Check, explain and set the policies of tools."),
     Entry("retention", "retention:retention", CHANGE, "Show or set how long rows are kept."),
+    Entry("token", "token:token", CHANGE, "Create, list and revoke the tokens of the HTTP API."),
     Entry("migrate", "migrate:migrate", CHANGE, "Make or change the tables, or show what would be done."),
     Entry("topics", "topics:topics", CHANGE, "Create the Kafka topics and report those that differ."),
     Entry("version", "version:version", ABOUT, "Print the versions of Switchgear and of what it runs on."),

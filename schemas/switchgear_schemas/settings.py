@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
+from switchgear_schemas.access_settings import AccessSettings
 from switchgear_schemas.connection import KafkaConnection, SaslMechanism, SecurityProtocol, is_address
 from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.families import DEFAULT_PATTERN, patterns_of
@@ -151,7 +152,7 @@ def _user_data_path() -> Path:
     return user_data_path("switchgear")
 
 
-class Settings(ClientSettings):
+class Settings(AccessSettings, ClientSettings):
     """All settings. ``topic_prefix`` in TOML is ``SWITCHGEAR_TOPIC_PREFIX`` in the environment."""
 
     topic_partitions: int = Field(default=12, ge=1, le=1000)
@@ -202,6 +203,11 @@ class Settings(ClientSettings):
         "Unset: all where api_http is more than this machine, else none.",
     )
     api_url: str | None = Field(default=None, description="Where the command line finds the HTTP API.")
+    api_cafile: Path | None = Field(
+        default=None,
+        description="PEM file of the CA certificates that commands trust for api_url; the system's where unset.",
+    )
+    token: SecretStr | None = Field(default=None, description="The token that commands send to the HTTP API.")
     sql_max_rows: int = Field(default=10_000, ge=1, le=1_000_000)
     sql_max_seconds: float = Field(default=10, gt=0, le=600)
     sql_unwalled: bool = Field(
@@ -218,6 +224,16 @@ class Settings(ClientSettings):
     def _address(cls, value: str) -> str:
         _host_and_port(value)
         return value
+
+    @field_validator("token")
+    @classmethod
+    def _one_line(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None:
+            return None
+        text = value.get_secret_value().strip()  # a file ends with a line feed
+        if not text.isascii() or not text.isprintable() or " " in text:
+            raise ValueError("must be one word of printable ASCII characters")
+        return SecretStr(text)
 
     @field_validator("clickhouse_url")
     @classmethod
@@ -250,7 +266,12 @@ class Settings(ClientSettings):
         return self.clickhouse_url.startswith("chdb:")
 
 
-_EMPTY_IS_UNSET: Final = {name for name, field in ClientSettings.model_fields.items() if field.default in {None, False}}
+_EMPTY_IS_UNSET: Final = {
+    name
+    for kind in (ClientSettings, AccessSettings)
+    for name, field in kind.model_fields.items()
+    if field.default in {None, False}
+} | {"api_cafile", "token"}
 """Settings for which an empty value means unset, because templates write empty variables. An empty address is still an error."""
 
 

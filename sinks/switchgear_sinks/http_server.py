@@ -111,10 +111,15 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def make_server(app: Any, connections: Connections | None = None) -> Server:
+def make_server(app: Any, connections: Connections | None = None, tls: Mapping[str, Any] | None = None) -> Server:
     """Return a server for ``app``. Run it with ``serve(sockets=[listen(…)])``.
 
     Half of its connections may have a request in progress.
+
+    Args:
+        app: The application.
+        connections: Limits of the connections.
+        tls: uvicorn's options for TLS; None for plain HTTP.
     """
     connections = connections or Connections()
     return Server(
@@ -126,6 +131,7 @@ def make_server(app: Any, connections: Connections | None = None) -> Server:
             lifespan="off",
             timeout_graceful_shutdown=_GRACE_S,
             ws="none",
+            **(tls or {}),
         )
     )
 
@@ -156,7 +162,7 @@ def listen(address: str, setting: str) -> socket.socket:
     return listening
 
 
-def url_of(listening: socket.socket) -> str:
+def url_of(listening: socket.socket, scheme: str = "http") -> str:
     """Return ``http://host:port`` of a socket, with the port that it got."""
     host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -13,6 +13,8 @@ from typing import Any, Final
 import structlog
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
+from switchgear_access.authenticator import Authenticator
+from switchgear_access.listening import check_listen, tls_options
 from switchgear_schemas.errors import SettingsError, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.http_server import Probes, Server, create_probe_app, listen, make_server, url_of
@@ -44,6 +46,9 @@ async def run_sink(
         SwitchgearError: The sink can't start, or can't continue. The message says why.
     """
     layout = Layout.of(settings)
+    api = api or settings.embedded
+    authenticator = _access(settings) if api else None
+    tls = tls_options(settings)
     stopping = _stop_on_signals()
     registry = _registry()
     with listen(settings.api_http, _ADDRESS_SETTING) as listening:
@@ -63,13 +68,13 @@ async def run_sink(
             def readiness() -> Mapping[str, bool]:
                 return {"writer": writer.ready}
 
-            if api or settings.embedded:
+            if api:
                 from switchgear_sinks.api.app import create_app  # noqa: PLC0415 - a sink alone does without it
 
-                app = create_app(store, settings, registry=registry, readiness=readiness)
+                app = create_app(store, settings, registry=registry, readiness=readiness, authenticator=authenticator)
             else:
                 app = create_probe_app(Probes(store, registry, readiness))
-            await _run(stopping, make_server(app), listening, writer)
+            await _run(stopping, make_server(app, tls=tls), listening, writer)
 
 
 async def run_api(settings: Settings, *, grpc_address: str | None = None) -> None:
@@ -91,6 +96,8 @@ async def run_api(settings: Settings, *, grpc_address: str | None = None) -> Non
         )
     from switchgear_sinks.api.app import create_app  # noqa: PLC0415 - as above
 
+    authenticator = _access(settings)
+    tls = tls_options(settings)
     stopping = _stop_on_signals()
     registry = _registry()
     with listen(settings.api_http, _ADDRESS_SETTING) as listening:
@@ -100,7 +107,19 @@ async def run_api(settings: Settings, *, grpc_address: str | None = None) -> Non
             if missing:
                 log.warning("tables are missing or old: a sink creates them when it starts", migrations=len(missing))
             async with _grpc(store, grpc_address):
-                await _run(stopping, make_server(create_app(store, settings, registry=registry)), listening, None)
+                app = create_app(store, settings, registry=registry, authenticator=authenticator)
+                await _run(stopping, make_server(app, tls=tls), listening, None)
+
+
+def _access(settings: Settings) -> Authenticator:
+    """Return the ways to log in to the API.
+
+    Raises:
+        SettingsError: A setting is wrong, or other machines could reach an API without tokens.
+    """
+    authenticator = Authenticator.of(settings)
+    check_listen(settings.api_http, authenticator, _ADDRESS_SETTING)
+    return authenticator
 
 
 @asynccontextmanager
@@ -122,7 +141,8 @@ async def _run(stopping: asyncio.Event, server: Server, listening: socket.socket
     if writer is not None:
         tasks.append(asyncio.create_task(writer.run(), name="writer"))
     signalled = asyncio.create_task(stopping.wait(), name="stop")
-    ready = asyncio.create_task(_announce(server, writer, url_of(listening)), name="ready")
+    scheme = "https" if server.config.is_ssl else "http"
+    ready = asyncio.create_task(_announce(server, writer, url_of(listening, scheme)), name="ready")
     try:
         await asyncio.wait([*tasks, signalled], return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -12,6 +12,7 @@ LAYERS = {  # top to bottom
     "switchgear_sinks": ROOT / "sinks/switchgear_sinks",
     "switchgear_stream": ROOT / "stream/switchgear_stream",
     "switchgear_gateway": ROOT / "producers/switchgear_gateway",
+    "switchgear_access": ROOT / "producers/switchgear_access",
     "switchgear": ROOT / "producers/switchgear",
     "switchgear_schemas": ROOT / "schemas/switchgear_schemas",
 }
@@ -20,7 +21,8 @@ CONFINED = {  # a library -> the only packages that may import it
     "mode": {"switchgear_stream"},
     "clickhouse_connect": {"switchgear_sinks"},
     "chdb": {"switchgear_sinks"},
-    "starlette": {"switchgear_gateway", "switchgear_sinks"},
+    "starlette": {"switchgear_access", "switchgear_gateway", "switchgear_sinks"},
+    "jwt": {"switchgear_access"},
     "cyclopts": {"switchgear_cli"},
     "jgo": {"switchgear_cli"},
     "matplotlib": {"switchgear_cli"},

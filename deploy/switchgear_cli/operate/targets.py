@@ -335,7 +335,7 @@ async def _atlas(settings: Settings) -> _Atlas:
 def _stored(settings: Settings) -> tuple[list[str], list[str]]:
     """Return the tools of the stored calls, and why the list may be incomplete."""
     try:
-        with ApiClient(settings.api_url or "", answer_limit_s=_API_S) as api:
+        with ApiClient.of(settings, answer_limit_s=_API_S) as api:
             answer = api.sql("SELECT DISTINCT tool_name FROM tool_counts_1m ORDER BY tool_name")
     except (ApiUnavailableError, ApiAnswerError) as error:
         return [], [f"Stored calls were not asked: {error.message}"]

@@ -51,6 +51,11 @@ class UpPlan:
         return f"http://{HOST}:{self.api_port}"
 
     @property
+    def token(self) -> str | None:
+        """The token that this process sends to the API."""
+        return None if self.settings.token is None else self.settings.token.get_secret_value()
+
+    @property
     def logs(self) -> Path:
         """Folder of every log file."""
         return self.data_dir / "logs"
@@ -74,6 +79,9 @@ class UpPlan:
             value = getattr(settings, name)
             if value is not None and not (isinstance(value, SecretStr) or name.startswith(("kafka_sasl", "kafka_ssl"))):
                 found[f"{PREFIX}{name.upper()}"] = str(value)
+        if settings.access_tokens is not None:  # without it the API would need no token
+            found[f"{PREFIX}ACCESS_TOKENS"] = settings.access_tokens.get_secret_value()
+        found |= {f"{PREFIX}TLS_CERTFILE": "", f"{PREFIX}TLS_KEYFILE": ""}  # only this machine reaches the API
         if worker_port is not None:
             found[f"{PREFIX}WORKER_HTTP"] = f"{HOST}:{worker_port}"
         return found | {"PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}

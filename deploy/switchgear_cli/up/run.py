@@ -213,7 +213,7 @@ class _System:
 
     async def _read(self) -> None:
         while True:
-            self._readings = await read(self._plan.api_url, self._readings)
+            self._readings = await read(self._plan.api_url, self._readings, token=self._plan.token)
             try:
                 self._record()
             except OSError as error:  # a full disk must not end the system

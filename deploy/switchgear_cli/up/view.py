@@ -267,18 +267,22 @@ _TIMEOUT_S: Final = 5.0
 _HISTORY: Final = 40
 
 
-async def read(api_url: str, before: Readings, *, client: httpx.AsyncClient | None = None) -> Readings:
+async def read(
+    api_url: str, before: Readings, *, client: httpx.AsyncClient | None = None, token: str | None = None
+) -> Readings:
     """Read the API once.
 
     Args:
         api_url: Its address.
         before: What it said last: kept, with the problem, where it cannot be asked now.
         client: For many reads: one that the caller keeps.
+        token: The token to send, without ``client``.
     """
+    login = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
         if client is not None:
             return await _read(client, api_url)
-        async with httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False) as own:
+        async with httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, headers=login) as own:
             return await _read(own, api_url)
     except httpx.HTTPStatusError as error:
         return replace(before, problem=f"The API answered {error.response.status_code}: {error.response.text[:200]}")

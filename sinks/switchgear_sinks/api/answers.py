@@ -9,6 +9,7 @@ import structlog
 from clickhouse_connect.driver.exceptions import ClickHouseError
 from starlette.responses import Response
 
+from switchgear_access.problem import MEDIA_TYPE, encoded, members
 from switchgear_schemas.errors import StoreUnavailableError, SwitchgearError
 from switchgear_schemas.visible import escaped
 from switchgear_sinks.api.readonly import SqlFailedError, SqlLimitError, SqlRefusedError
@@ -57,8 +58,9 @@ def json_answer(content: Any, status: int = 200) -> Response:
 
 
 def error_answer(message: str, status: int, hint: str = "") -> Response:
-    """Return a response of the form ``{"error": …, "hint": …}``."""
-    return json_answer({"error": message, "hint": hint}, status)
+    """Return a response with problem details. ``error`` is the same as ``detail``, for older clients."""
+    content = members(status, message) | {"error": message, "hint": hint}
+    return Response(encoded(content), status_code=status, media_type=MEDIA_TYPE)
 
 
 def answer_to(error: Exception) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.applications import Starlette
@@ -12,10 +13,16 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Scope
 
+from switchgear_access.authenticator import Authenticator
+from switchgear_access.cors import Origins
+from switchgear_access.hosts import KnownHosts
+from switchgear_access.limits import Limits
+from switchgear_access.middleware import AccessControl
+from switchgear_access.principal import Role
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import answer_to, error_answer
-from switchgear_sinks.api.hosts import KnownHosts
 from switchgear_sinks.api.reads import Reads
 from switchgear_sinks.api.retention import RetentionRoute
 from switchgear_sinks.api.sql import SqlRoute
@@ -23,6 +30,8 @@ from switchgear_sinks.http_server import Probes
 from switchgear_sinks.store import Store
 
 Handler = Callable[[Request], Awaitable[Response]]
+_PUBLIC: Final = frozenset({"/healthz", "/readyz"})
+"""An orchestrator asks these, and they say nothing about the data."""
 
 
 class Meter:
@@ -58,14 +67,19 @@ def create_app(
     *,
     registry: CollectorRegistry,
     readiness: Callable[[], Mapping[str, bool]] | None = None,
+    authenticator: Authenticator | None = None,
 ) -> Starlette:
     """Return the application. It does not own ``store``: close the store after the server has stopped.
 
     Args:
         store: The store to read.
-        settings: ``sql_max_rows``, ``sql_max_seconds``, ``api_http`` and ``api_allowed_hosts`` are used.
+        settings: ``sql_…``, ``api_http``, ``api_allowed_hosts`` and ``access_…`` are used.
         registry: The metrics that ``/metrics`` shows. The API adds its own.
         readiness: More checks by name. ``/readyz`` answers 503 while one is False or the store does not answer.
+        authenticator: The ways to log in; by default those of the settings.
+
+    Raises:
+        SettingsError: The tokens can't be read, or a setting of the access is wrong.
     """
     meter, reads, probes = Meter(registry), Reads(store), Probes(store, registry, readiness)
     handlers: tuple[tuple[str, Handler, str], ...] = (
@@ -86,8 +100,26 @@ def create_app(
     return Starlette(
         routes=[Route(path, meter.over(path, handler), methods=methods.split()) for path, handler, methods in handlers],
         exception_handlers={HTTPException: _http_error},
-        middleware=[Middleware(KnownHosts, settings)],
+        middleware=[
+            Middleware(
+                AccessControl,
+                authenticator=authenticator or Authenticator.of(settings),
+                hosts=KnownHosts(settings.api_allowed_hosts, settings.api_http, "SWITCHGEAR_API_ALLOWED_HOSTS"),
+                role_of=role_of,
+                limits=Limits(settings.access_requests_per_token, settings.access_requests_per_address),
+                origins=Origins(settings.access_cors_origins),
+            )
+        ],
     )
+
+
+def role_of(scope: Scope) -> Role | None:
+    """Return the role that a request needs."""
+    if scope["path"] in _PUBLIC:
+        return None
+    if scope["path"] == "/v1/retention" and scope["method"] in {"PUT", "DELETE"}:
+        return Role.ADMIN
+    return Role.READ
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -15,6 +15,7 @@ from switchgear_sinks.api.answers import BusyError, json_answer
 from switchgear_sinks.api.parameters import json_body
 from switchgear_sinks.api.readonly import ReadOnlySql
 from switchgear_sinks.api.readonly.access import sql_access
+from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.sandbox.process import START_S
 from switchgear_sinks.store import Store
 
@@ -51,6 +52,7 @@ class SqlRoute:
 
     async def __call__(self, request: Request) -> Response:
         """Answer ``{columns: [{name, type}], rows, row_count, truncated, elapsed_s}``."""
+        Rights.of(request).check_unrestricted("SQL, which reaches every row,")
         body = await json_body(request, SqlBody, _SAMPLE)
         try:
             await asyncio.wait_for(self._running.acquire(), self._wait_s)

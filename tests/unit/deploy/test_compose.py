@@ -7,6 +7,8 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
+from switchgear_access.principal import Role
+from switchgear_access.tokens import TokenTable, parse_tokens
 from switchgear_schemas.settings import PREFIX, Settings
 from switchgear_sinks.api.readonly.server_user import too_much
 from switchgear_sinks.store import StoreLocation
@@ -62,6 +64,13 @@ def test_the_settings_of_the_compose_file_are_valid():
         for key, value in environment.items()
     }
     assert not Settings(**given).embedded
+
+
+def test_commands_of_the_compose_file_have_a_token_that_its_api_accepts_for_reading_only():
+    environment = SERVICES["cli"]["environment"]
+    token = re.fullmatch(r"\$\{SWITCHGEAR_TOKEN:-(\w+)\}", environment["SWITCHGEAR_TOKEN"])[1]
+    tokens = parse_tokens(SERVICES["api"]["environment"]["SWITCHGEAR_ACCESS_TOKENS"], "docker-compose.yml")
+    assert TokenTable(tokens).authenticate(token).roles == {Role.READ}
 
 
 def test_sql_runs_under_a_user_of_clickhouse_who_may_only_read():

@@ -10,41 +10,43 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Final
 
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
-
-from switchgear_schemas.settings import Settings
-from switchgear_sinks.api.answers import error_answer
+from switchgear_access.problem import ProblemError
 
 MISDIRECTED: Final = 421
-_HINT: Final = "Use localhost or an address, or add the name to SWITCHGEAR_API_ALLOWED_HOSTS (comma-separated)."
 
 
 class KnownHosts:
-    """ASGI middleware that answers 421 to an unknown host name.
+    """The names that a server answers to.
 
     Args:
-        app: The application that answers the others.
-        settings: ``api_allowed_hosts``. If it is unset, ``api_http`` decides: an API that other machines can reach answers to
-            every name, because they may know it by any.
+        listed: Names, comma-separated (also ``*.example.com``). None: the address decides. A server that other machines can reach
+            answers to every name, because they may know it by any.
+        address: ``host:port`` that the server listens on.
+        setting: The variable that sets ``listed``, for the answer.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self._app = app
-        listed = settings.api_allowed_hosts
+    def __init__(self, listed: str | None, address: str, setting: str) -> None:
         self._names = frozenset(_plain(each) for each in (listed or "").split(",") if each.strip())
-        self._any = listed is None and not is_loopback(settings.api_http.rpartition(":")[0])
+        self._any = listed is None and not is_loopback(host_of(address))
+        self._setting = setting
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
-        if scope["type"] != "http" or self._any or self.knows(host := Headers(scope=scope).get("host", "")):
-            await self._app(scope, receive, send)
-        else:
-            answer = error_answer(f"This API does not answer to the name {host[:200]!r}.", MISDIRECTED, _HINT)
-            await answer(scope, receive, send)
+    def check(self, host: str) -> None:
+        """Check the ``Host`` header of a request.
+
+        Raises:
+            ProblemError: The name is unknown.
+        """
+        if not self.knows(host):
+            raise ProblemError(
+                MISDIRECTED,
+                f"This server does not answer to the name {host[:200]!r}.",
+                f"Use localhost or an address, or add the name to {self._setting} (comma-separated).",
+            )
 
     def knows(self, host: str) -> bool:
-        """Return whether a ``Host`` header, with or without a port, names this API."""
+        """Return whether a ``Host`` header, with or without a port, names this server."""
+        if self._any:
+            return True
         name = host_name(host)
         if name is None:
             return False
@@ -66,6 +68,11 @@ def host_name(host: str) -> str | None:
     if not bracketed and (":" in name or "[" in name):
         return None
     return _plain(name[1:-1] if bracketed else name) or None
+
+
+def host_of(address: str) -> str:
+    """Return the host of ``host:port``, without brackets."""
+    return address.rpartition(":")[0].strip("[]")
 
 
 def is_loopback(host: str) -> bool:

@@ -1,18 +1,13 @@
-"""Which names the HTTP API answers to."""
+"""Which names a server answers to."""
 
 import pytest
 
-from switchgear_schemas.settings import load_settings
-from switchgear_sinks.api.hosts import KnownHosts, host_name, is_loopback
+from switchgear_access.hosts import KnownHosts, host_name, host_of, is_loopback
+from switchgear_access.problem import ProblemError
 
 
-async def nothing(*_):
-    raise AssertionError("this application is not called")
-
-
-def known(host, **settings):
-    gate = KnownHosts(nothing, load_settings(**settings))
-    return gate._any or gate.knows(host)
+def known(host, api_allowed_hosts=None, api_http="127.0.0.1:8620"):
+    return KnownHosts(api_allowed_hosts, api_http, "ALLOWED").knows(host)
 
 
 @pytest.mark.parametrize(
@@ -75,3 +70,13 @@ def test_host_name_is_parsed_from_the_host_header():
 def test_only_addresses_of_this_machine_are_loopback():
     assert all(map(is_loopback, ("localhost", "127.0.0.1", "127.8.8.8", "::1", "[::1]")))
     assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "example.com", "")))
+
+
+def test_refusal_of_an_unknown_host_names_the_setting():
+    with pytest.raises(ProblemError, match=r"evil\.example.*SWITCHGEAR_X") as caught:
+        KnownHosts(None, "127.0.0.1:1", "SWITCHGEAR_X").check("evil.example")
+    assert caught.value.status == 421
+
+
+def test_host_of_an_address_has_no_brackets():
+    assert (host_of("[::1]:80"), host_of("a.example:1")) == ("::1", "a.example")

@@ -1,0 +1,54 @@
+"""The settings of a server that clients log in to: tokens, JWTs, limits and certificates."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, Field, SecretStr, field_validator
+
+_ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:\d{1,5})?|https?://\[[0-9a-f:]+\](:\d{1,5})?")
+
+
+class AccessSettings(BaseModel):
+    """Settings of the HTTP API and the gateway."""
+
+    access_tokens_file: Path | None = Field(
+        default=None, description="The tokens that clients may use, hashed: TOML or JSON, by `switchgear token`."
+    )
+    access_tokens: SecretStr | None = Field(
+        default=None, description="The content of such a file, for platforms that set variables."
+    )
+    access_jwt_issuer: str | None = Field(default=None, description="OpenID Connect issuer whose JWTs are accepted.")
+    access_jwt_audience: str | None = Field(default=None, description="A JWT must be for this audience (claim aud).")
+    access_jwt_jwks_url: str | None = Field(
+        default=None, description="Where the issuer's keys are. Unset: its openid-configuration says it."
+    )
+    access_jwt_algorithms: str = Field(default="RS256,ES256", description="Signatures that are accepted.")
+    access_jwt_roles_claim: str = Field(default="roles", description="The claim with the roles; a path with dots.")
+    access_jwt_tenant_claim: str | None = Field(default=None, description="The claim with the tenant.")
+    access_cors_origins: str | None = Field(
+        default=None, description="Origins, comma-separated, whose pages may read answers in a browser."
+    )
+    access_requests_per_token: int = Field(
+        default=64, ge=1, le=100_000, description="Requests in progress with one token; then 429."
+    )
+    access_requests_per_address: int = Field(
+        default=64, ge=1, le=100_000, description="The same from one address. Raise it behind a proxy."
+    )
+    tls_certfile: Path | None = Field(default=None, description="PEM file of the server's certificate and its chain.")
+    tls_keyfile: Path | None = Field(
+        default=None, description="PEM file of its private key; unset where tls_certfile holds the key too."
+    )
+    tls_key_password: SecretStr | None = Field(default=None, description="Of an encrypted private key.")
+
+    @field_validator("access_cors_origins")
+    @classmethod
+    def _exact_origins(cls, value: str | None) -> str | None:
+        for origin in (value or "").split(","):
+            if origin.strip() and _ORIGIN.fullmatch(origin.strip()) is None:
+                raise ValueError(
+                    f"must be exact origins such as https://console.example.com, in lower case, got {origin.strip()!r}"
+                )
+        return value
