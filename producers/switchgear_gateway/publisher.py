@@ -19,7 +19,7 @@ from switchgear.emitter.outbox import Outbox
 from switchgear.emitter.record_batch import STOPPED, RecordBatch
 from switchgear_access.problem import ProblemError
 from switchgear_gateway.bodies import busy
-from switchgear_schemas.settings import ClientSettings
+from switchgear_schemas.settings import Settings
 
 log: Final = logging.getLogger("switchgear.gateway")
 
@@ -27,8 +27,6 @@ MAX_EVENTS: Final = 50_000
 """Events that are sent and not yet answered."""
 MAX_BYTES: Final = 64 * 1_048_576
 """Their size."""
-ACK_LIMIT_S: Final = 10.0
-"""How long a request waits for Kafka. After that its events are unknown."""
 _AWAY_RETRY_S: Final = 2
 _POLL_S: Final = 0.02
 
@@ -36,11 +34,16 @@ _POLL_S: Final = 0.02
 class Submission:
     """Some records that are on their way.
 
+    Args:
+        count: How many.
+        limit_s: The longest wait for their answers.
+
     Attributes:
         refused: Position and reason of each record that Kafka refused.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, limit_s: float) -> None:
+        self._limit_s = limit_s
         self._open = [True] * count
         self._left = count
         self._done = asyncio.Event()
@@ -48,10 +51,10 @@ class Submission:
         if not count:
             self._done.set()
 
-    async def wait(self, limit_s: float = ACK_LIMIT_S) -> list[int]:
-        """Wait until Kafka has answered for every record. Return the positions of those for which it did not."""
+    async def wait(self) -> list[int]:
+        """Wait until Kafka has answered for every record, or the time is over. Return the positions without an answer."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(limit_s):
+            async with asyncio.timeout(self._limit_s):
                 await self._done.wait()
         return [position for position, still in enumerate(self._open) if still]
 
@@ -71,7 +74,7 @@ class Publisher:
     """Sends records within bounds.
 
     Args:
-        settings: The brokers and the topic.
+        settings: The brokers, the topic and the longest wait.
         registry: Takes the metrics.
         max_events: The most records on their way.
         max_bytes: Their size.
@@ -79,12 +82,13 @@ class Publisher:
 
     def __init__(
         self,
-        settings: ClientSettings,
+        settings: Settings,
         registry: CollectorRegistry,
         *,
         max_events: int = MAX_EVENTS,
         max_bytes: int = MAX_BYTES,
     ) -> None:
+        self._ack_s = settings.gateway_ack_s
         self._max_events = max_events
         self._max_bytes = max_bytes
         self._bytes = 0
@@ -143,7 +147,7 @@ class Publisher:
             )
         if self._outbox.pending + len(records) > self._max_events or self._bytes + size > self._max_bytes:
             raise busy("Too many executions wait for Kafka.")
-        found = Submission(len(records))
+        found = Submission(len(records), self._ack_s)
         self._bytes += size
         self._outbox.offer(
             RecordBatch(tool, [value], functools.partial(self._answered, found, position, len(value)), resent)

@@ -13,8 +13,8 @@ import structlog
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from switchgear import Switchgear
-from switchgear.emitter import Emitter
-from switchgear.follower import CircuitFollower
+from switchgear.emitter.emitter import Emitter
+from switchgear.follower.follower import CircuitFollower
 from switchgear.runtime.background_thread import Background
 from switchgear.transport import Wire
 from switchgear_access.authenticator import Authenticator

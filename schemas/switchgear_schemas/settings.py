@@ -206,6 +206,9 @@ class Settings(AccessSettings, ClientSettings):
     gateway_allowed_hosts: str | None = Field(
         default=None, description="The same as api_allowed_hosts, for the gateway and gateway_http."
     )
+    gateway_ack_s: float = Field(
+        default=10, ge=0.1, le=60, description="Longest wait of a request for Kafka's acknowledgements; then 503."
+    )
     gateway_streams_per_token: int = Field(
         default=4096, ge=1, le=100_000, description="Streams of circuits with one token; then 429."
     )
