@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -16,6 +17,8 @@ from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.wire import Execution, decode_execution
 
+_SHORT: Final = 500
+_MOST_MESSAGES: Final = 1_000
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -73,10 +76,18 @@ def _completed(item: bytes, execution: Execution, principal: Principal, now: dat
     if tenant is not None and not execution.tenant:
         added["tenant"] = tenant
     if execution.error_message is not None:
-        message = redact(execution.error_message)
+        message = _redacted(execution.error_message)
         if message != execution.error_message:
             added["error_message"] = message
     return _with(item, added) if added else item
+
+
+def _redacted(message: str) -> str:
+    """Return a message without credentials. In an outage the same short message comes again and again."""
+    return _redacted_before(message) if len(message) <= _SHORT else redact(message)
+
+
+_redacted_before: Final = lru_cache(_MOST_MESSAGES)(redact)
 
 
 def _with(item: bytes, added: dict[str, Any]) -> bytes:

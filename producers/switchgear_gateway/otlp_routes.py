@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import grpc
@@ -110,7 +111,7 @@ class OtlpRoutes:
             ("lost", "Tool calls that could not be sent after their export was answered."),
         ):
             gauge = Gauge(f"switchgear_gateway_otlp_{name}", f"OTLP: {help_text}", registry=registry)
-            gauge.set_function(lambda name=name: getattr(ingest.counts, name))
+            gauge.set_function(partial(getattr, ingest.counts, name))
 
     async def run(self) -> None:
         """Send calls that waited for a better span."""

@@ -6,8 +6,6 @@ The outbox of the SDK's emitter does the sending. The emitter itself isn't used,
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import functools
 import logging
 import time
 from collections.abc import Sequence
@@ -16,7 +14,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from switchgear.emitter.outbox import Outbox
-from switchgear.emitter.record_batch import STOPPED, RecordBatch
+from switchgear.emitter.record_batch import STOPPED, RecordBatch, RunAnswer
 from switchgear_access.problem import ProblemError
 from switchgear_gateway.bodies import busy
 from switchgear_schemas.settings import Settings
@@ -44,30 +42,55 @@ class Submission:
 
     def __init__(self, count: int, limit_s: float) -> None:
         self._limit_s = limit_s
-        self._open = [True] * count
+        self._count = count
         self._left = count
-        self._done = asyncio.Event()
+        self._answered: list[Sequence[int]] = []
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.refused: list[tuple[int, str]] = []
         if not count:
-            self._done.set()
+            self._done.set_result(None)
 
     async def wait(self) -> list[int]:
         """Wait until Kafka has answered for every record, or the time is over. Return the positions without an answer."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._limit_s):
-                await self._done.wait()
-        return [position for position, still in enumerate(self._open) if still]
-
-    def answer(self, position: int, reason: str | None) -> None:
-        """Take the answer for one record."""
-        if reason is None:
-            self._open[position] = False
-        elif reason != STOPPED:  # else it stays unknown
-            self._open[position] = False
-            self.refused.append((position, reason))
-        self._left -= 1
+        if not self._done.done():
+            await asyncio.wait([self._done], timeout=self._limit_s)
         if not self._left:
-            self._done.set()
+            return []
+        answered = {position for positions in self._answered for position in positions}
+        return [position for position in range(self._count) if position not in answered]
+
+    def answer(self, positions: Sequence[int], reason: str | None) -> None:
+        """Take the answer for some records. Those of a publisher that stopped stay unknown."""
+        if reason == STOPPED:
+            return
+        self._answered.append(positions)
+        self._left -= len(positions)
+        if reason is not None:
+            self.refused += [(position, reason) for position in positions]
+        if not self._left and not self._done.done():
+            self._done.set_result(None)
+
+
+class _Run(RunAnswer):
+    """The answer of the records of one tool in a submission."""
+
+    __slots__ = ("_positions", "_publisher", "_sizes", "_submission")
+
+    def __init__(
+        self, publisher: Publisher, submission: Submission, positions: Sequence[int], sizes: Sequence[int]
+    ) -> None:
+        self._publisher = publisher
+        self._submission = submission
+        self._positions = positions
+        self._sizes = sizes
+
+    def __call__(self, reason: str | None) -> None:
+        self._publisher.settle(len(self._positions), sum(self._sizes), reason)
+        self._submission.answer(self._positions, reason)
+
+    def part(self, first: int, count: int) -> _Run:
+        part = slice(first, first + count)
+        return _Run(self._publisher, self._submission, self._positions[part], self._sizes[part])
 
 
 class Publisher:
@@ -150,8 +173,8 @@ class Publisher:
         found = Submission(len(records), self._ack_s)
         self._bytes += size
         self._outbox.offer(
-            RecordBatch(tool, [value], functools.partial(self._answered, found, position, len(value)), resent)
-            for position, (tool, value) in enumerate(records)
+            RecordBatch(tool, [records[each][1] for each in positions], self._run(found, records, positions), resent)
+            for tool, positions in by_tool(records).items()
         )
         return found
 
@@ -166,10 +189,24 @@ class Publisher:
             return False
         return True
 
-    def _answered(self, submission: Submission, position: int, size: int, reason: str | None) -> None:
+    def settle(self, count: int, size: int, reason: str | None) -> None:
+        """Count answers."""
         self._bytes -= size
         if reason is None:
-            self.acknowledged.inc()
+            self.acknowledged.inc(count)
         elif reason != STOPPED:
-            self.refused.inc()
-        submission.answer(position, reason)
+            self.refused.inc(count)
+
+    def _run(self, submission: Submission, records: Sequence[tuple[str, bytes]], positions: Sequence[int]) -> _Run:
+        return _Run(self, submission, positions, [len(records[each][1]) for each in positions])
+
+
+def by_tool(records: Sequence[tuple[str, bytes]]) -> dict[str, list[int]]:
+    """Return the positions of each tool's records."""
+    found: dict[str, list[int]] = {}
+    for position, (tool, _) in enumerate(records):
+        if tool in found:
+            found[tool].append(position)
+        else:
+            found[tool] = [position]
+    return found

@@ -23,14 +23,14 @@ TOKENS = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def broker(tmp_path_factory):
     """A broker that a test may freeze: ``broker.pid``."""
     with LocalKafka(tmp_path_factory.mktemp("broker"), any_free_port()) as running:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def gateway_settings(broker, tmp_path_factory):
     """Settings for this broker, whose topics exist, with tokens."""
     path = tmp_path_factory.mktemp("access") / "tokens.toml"
@@ -46,7 +46,7 @@ def gateway_settings(broker, tmp_path_factory):
     return settings
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def tokens(gateway_settings):
     """The text of each token by its name, in the gateway's file."""
     document, texts = "", {}
@@ -59,7 +59,7 @@ def tokens(gateway_settings):
     return texts
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def gateway(gateway_settings, tokens, tmp_path_factory):
     """A gateway process."""
     log: Path = tmp_path_factory.mktemp("gateway") / "gateway.log"
