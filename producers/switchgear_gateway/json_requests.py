@@ -1,0 +1,95 @@
+"""JSON requests and answers of the gateway. Every error is an answer with problem details (RFC 9457)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from switchgear_access.problem import MEDIA_TYPE, ProblemError, encoded, members
+
+T = TypeVar("T")
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+_JSON: Final = "application/json"
+_PLACE: Final = re.compile(r"(?P<what>.*) - at `\$\.?(?P<field>.*)`", re.DOTALL)
+_FIELD: Final = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<field>[^`]*)`")
+
+
+def answering(endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint that answers with the problem that the given one raises."""
+
+    async def answered(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except ProblemError as problem:
+            body = encoded(members(problem.status, problem.message, problem.hint))
+            return Response(body, problem.status, problem.headers, media_type=MEDIA_TYPE)
+        except ClientDisconnect:  # nothing that is sent arrives
+            return Response(status_code=400)
+
+    return answered
+
+
+async def body_of(request: Request, most: int) -> bytes:
+    """Return the body of a JSON request.
+
+    The content type must be JSON. A page in a browser can't send that to a gateway without a CORS preflight, which the gateway refuses.
+
+    Raises:
+        ProblemError: It has another content type, or more than ``most`` bytes.
+    """
+    given = request.headers.get("content-type", "")
+    if given.partition(";")[0].strip().lower() != _JSON:
+        raise ProblemError(415, f"The content type is {given!r:.100}.", f"Send {_JSON}.")
+    found = bytearray()
+    async for chunk in request.stream():
+        found += chunk
+        if len(found) > most:
+            raise ProblemError(413, f"The body is larger than {most:,} bytes.", "Send less.")
+    return bytes(found)
+
+
+def decoded(body: bytes, kind: type[T]) -> T:
+    """Return a request from its JSON.
+
+    Raises:
+        ProblemError: It isn't JSON (400), or a field is wrong (422). The message names the field.
+    """
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise ProblemError(422, _named(str(error)), "Correct it and send the request again.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProblemError(400, f"The body is not JSON: {error}.", "Send a JSON object.") from None
+
+
+def json_answer(content: Any) -> Response:
+    """Return an answer with JSON. Fields that are unset are left out."""
+    return Response(encoded(msgspec.to_builtins(content)), media_type=_JSON)
+
+
+def address_of(request: Request) -> str:
+    """Return the address of the client; empty if it isn't known."""
+    return "" if request.client is None else request.client.host
+
+
+def _named(message: str) -> str:
+    """Return msgspec's message with the field first: ``tool: expected `str`, got `int`.`` for example."""
+    place = _PLACE.fullmatch(message)
+    if place is not None:
+        inner = _FIELD.fullmatch(place["what"])
+        if inner is None:
+            what = place["what"]
+            return f"{place['field']}: {what[:1].lower()}{what[1:]}."
+        return f"{place['field']}.{inner['field']}: {_of_field(inner)}."
+    field = _FIELD.match(message)
+    return f"{message}." if field is None else f"{field['field']}: {_of_field(field)}."
+
+
+def _of_field(found: re.Match[str]) -> str:
+    return "this field is missing" if found["what"].startswith("missing") else "there is no such field"
