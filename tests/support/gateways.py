@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import httpx
 from aiokafka import AIOKafkaProducer
@@ -38,7 +38,7 @@ class KafkaSubmit:
         self._producer = AIOKafkaProducer(**settings.kafka.options(), acks="all", linger_ms=0)
         self._topic = TopicNames(prefix=settings.topic_prefix).executions
 
-    async def __aenter__(self) -> KafkaSubmit:
+    async def __aenter__(self) -> Self:
         await self._producer.start()
         return self
 

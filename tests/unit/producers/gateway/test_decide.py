@@ -44,7 +44,9 @@ async def test_errors_at_one_gateway_refuse_the_tool_at_another(place, client):
     await outage(client)
     answer = await place.client().decide(TOOL, request_id="r-1")
     text = answer.pop("text")
-    assert text.startswith(f"The tool {TOOL} is unavailable (circuit open). Its last error was: connection refused.")
+    assert text.startswith(
+        f"The tool {TOOL} is unavailable (circuit open). Its last error was: error: connection refused."
+    )
     failure = answer.pop("toolFailure")
     assert failure["correlationId"] == "r-1"
     assert failure["agentGuidance"] == text
@@ -56,7 +58,7 @@ async def test_errors_at_one_gateway_refuse_the_tool_at_another(place, client):
         "reason": answer["reason"],
         "retry_after_s": pytest.approx(30, abs=5),
         "fallback": None,
-        "last_error": "connection refused",
+        "last_error": "error: connection refused",
         "family": None,
         "generation": 1,
     }
@@ -124,7 +126,7 @@ async def test_an_ignored_probe_is_free_for_the_next_call(place, client):
 async def test_tools_of_a_server_that_does_not_answer_are_refused_and_its_probe_may_be_any_tool(place, client):
     for _ in range(2):
         for tool in ("a", "b", "c"):
-            await client.call(f"mcp:weather:{tool}", "error", error_class="transport", emitter_id="x")
+            await client.call(f"mcp:weather:{tool}", "error", error_class="transport")
     refused = await client.decide("mcp:weather:never_called")
     assert (refused["allowed"], refused["family"]) == (False, "mcp:weather")
     place.fleet.advance(120)
@@ -151,13 +153,12 @@ async def test_an_open_tool_gives_a_permit_for_the_fallback_of_its_policy_that_t
 
 @pytest.fixture
 def tokens():
-    made = {
+    return {
         "weather": new_token("weather", [Role.EMIT], tools=["mcp:weather:*"]),
         "acme": new_token("acme", [Role.EMIT], tenant="acme"),
         "other": new_token("other", [Role.EMIT], tenant="other"),
         "reader": new_token("reader", [Role.READ]),
     }
-    return made
 
 
 @pytest.fixture
@@ -223,7 +224,7 @@ async def test_the_calling_process_is_the_reporter_and_not_the_gateway(place, of
         ({"tool": "x" * 257}, 422, "tool: expected `str` of length <= 256."),
         ({"tool": "t", "tols": []}, 422, "tols: there is no such field."),
         ({"tool": "t", "fallbacks": ["a", 1]}, 422, "fallbacks[1]: expected `str`, got `int`."),
-        ({"tool": "t", "session_id": "x" * 257}, 422, "session_id: expected `str | null` of length <= 256."),
+        ({"tool": "t", "session_id": "x" * 257}, 422, "session_id: expected `str` of length <= 256."),
     ],
 )
 async def test_a_wrong_field_is_named(client, fields, status, detail):
