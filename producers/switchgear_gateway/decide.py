@@ -7,7 +7,7 @@ permit was a probe, the worker ends the lease, and the next request gets a probe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -22,7 +22,7 @@ from switchgear_access.middleware import principal_of
 from switchgear_access.principal import Role
 from switchgear_access.problem import ProblemError
 from switchgear_gateway.asking import PERMIT_S, Gate, client_of
-from switchgear_gateway.json_requests import address_of, answering, body_of, decoded, json_answer
+from switchgear_gateway.json_requests import address_of, body_of, decoded, json_answer, operation
 from switchgear_gateway.otlp.submission import Submit
 from switchgear_gateway.outcomes import Name, OutcomeRequest, Outcomes, execution_of
 from switchgear_gateway.permit_tokens import GivenPermit, PermitTokens
@@ -112,7 +112,10 @@ class Refused(msgspec.Struct, kw_only=True):
 
 
 class DecideRoutes:
-    """The two routes. They need the role ``emit``. Put :class:`~switchgear_access.middleware.AccessControl` in front of them.
+    """The two routes.
+
+    They need the role ``emit``: put :class:`~switchgear_access.middleware.AccessControl` in front of them. The application answers the
+    ProblemErrors that they raise.
 
     Args:
         gear: A client of the fleet.
@@ -136,11 +139,29 @@ class DecideRoutes:
         self._outcomes = Outcomes(submit)
         self._wall = wall
         self.routes: list[Route] = [
-            Route("/v1/decide", answering(self._decide), methods=["POST"]),
-            Route("/v1/outcome", answering(self._outcome), methods=["POST"]),
+            Route("/v1/decide", self.decide, methods=["POST"]),
+            Route("/v1/outcome", self.outcome, methods=["POST"]),
         ]
 
-    async def _decide(self, request: Request) -> Response:
+    @property
+    def openapi(self) -> Mapping[str, Mapping[str, Any]]:
+        """OpenAPI's path items."""
+        return {
+            "/v1/decide": operation(
+                "Ask whether a call may be made.",
+                DecideRequest,
+                {200: ("Whether it is allowed.", (Permitted, Refused))},
+            ),
+            "/v1/outcome": operation(
+                "Say how a permitted call ended.",
+                OutcomeRequest,
+                {204: ("Kafka has it.", ()), 404: ("The permit is unknown or has expired.", ())},
+                resent=True,
+            ),
+        }
+
+    async def decide(self, request: Request) -> Response:
+        """Ask whether a call may be made."""
         asked = decoded(await body_of(request, MOST_BYTES), DecideRequest)
         client = client_of(
             principal_of(request.scope),
@@ -158,7 +179,8 @@ class DecideRoutes:
             return json_answer(refused(answer, asked.request_id or mint_metric_id(), self._wall()))
         return json_answer(self._permitted(answer.permit, answer.expires_in_s))
 
-    async def _outcome(self, request: Request) -> Response:
+    async def outcome(self, request: Request) -> Response:
+        """Say how a permitted call ended."""
         outcome = decoded(await body_of(request, MOST_BYTES), OutcomeRequest)
         now, principal = self._wall(), principal_of(request.scope)
         permit = self._tokens.permit(outcome.permit)

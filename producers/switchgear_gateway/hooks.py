@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -23,7 +23,7 @@ from switchgear.integrations.claude_code import ended, shown
 from switchgear_access.middleware import principal_of
 from switchgear_access.principal import Principal, Role
 from switchgear_gateway.asking import PERMIT_S, Client, Gate, check_tool, client_of
-from switchgear_gateway.json_requests import address_of, answering, body_of, decoded, json_answer
+from switchgear_gateway.json_requests import address_of, body_of, decoded, json_answer, operation
 from switchgear_gateway.otlp.submission import Submit
 from switchgear_gateway.outcomes import Outcome, Outcomes, execution_of
 from switchgear_gateway.permit_tokens import GivenPermit
@@ -32,7 +32,7 @@ from switchgear_schemas.claude_code import DEFAULT_TOOLS, END_EVENTS, NOTICE_EVE
 from switchgear_schemas.enums import MAX_NAME_LENGTH
 from switchgear_schemas.families import DEFAULT_PATTERN, model_name
 
-MOST_BYTES: Final = 16 * 1_048_576
+MOST_BYTES: Final = 8 * 1_048_576
 """The largest event. The result of a tool is part of it."""
 MOST_PERMITS: Final = 10_000
 """Calls whose end is awaited. The oldest are forgotten first."""
@@ -45,7 +45,10 @@ _Key = tuple[str, str, str]
 
 
 class HookRoutes:
-    """The route. It needs the role ``emit``. Put :class:`~switchgear_access.middleware.AccessControl` in front of it.
+    """The route.
+
+    It needs the role ``emit``: put :class:`~switchgear_access.middleware.AccessControl` in front of it. The application answers the
+    ProblemErrors that it raises.
 
     ``?tools=mcp__*,WebFetch`` in the address guards other tools than those of MCP servers, as ``--tools`` does for the command hook.
 
@@ -69,9 +72,16 @@ class HookRoutes:
         self._wall = wall
         self._family_pattern = family_pattern
         self._permits: OrderedDict[_Key, GivenPermit] = OrderedDict()
-        self.routes: list[Route] = [Route("/v1/hooks/claude-code", answering(self._hook), methods=["POST"])]
+        self.routes: list[Route] = [Route("/v1/hooks/claude-code", self.hook, methods=["POST"])]
 
-    async def _hook(self, request: Request) -> Response:
+    @property
+    def openapi(self) -> Mapping[str, Mapping[str, Any]]:
+        """OpenAPI's path items."""
+        answers = {200: ("The answer. Without a body, Claude Code goes on as without a hook.", (dict,))}
+        return {"/v1/hooks/claude-code": operation("Answer an event of Claude Code.", dict, answers)}
+
+    async def hook(self, request: Request) -> Response:
+        """Answer an event of Claude Code."""
         event: dict[str, Any] = decoded(await body_of(request, MOST_BYTES), dict[str, Any])
         principal, tools = principal_of(request.scope), request.query_params.get("tools") or DEFAULT_TOOLS
         found = await self._answer(event, principal, address_of(request), tools)

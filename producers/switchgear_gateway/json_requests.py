@@ -1,38 +1,22 @@
-"""JSON requests and answers of the gateway. Every error is an answer with problem details (RFC 9457)."""
+"""JSON requests and answers of the gateway. What is wrong is raised as a ProblemError, which the application answers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from switchgear_access.problem import MEDIA_TYPE, ProblemError, encoded, members
+from switchgear_access.problem import ProblemError, encoded
 
 T = TypeVar("T")
-Endpoint = Callable[[Request], Awaitable[Response]]
 
 _JSON: Final = "application/json"
 _PLACE: Final = re.compile(r"(?P<what>.*) - at `\$\.?(?P<field>.*)`", re.DOTALL)
 _FIELD: Final = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<field>[^`]*)`")
-
-
-def answering(endpoint: Endpoint) -> Endpoint:
-    """Return an endpoint that answers with the problem that the given one raises."""
-
-    async def answered(request: Request) -> Response:
-        try:
-            return await endpoint(request)
-        except ProblemError as problem:
-            body = encoded(members(problem.status, problem.message, problem.hint))
-            return Response(body, problem.status, problem.headers, media_type=MEDIA_TYPE)
-        except ClientDisconnect:  # nothing that is sent arrives
-            return Response(status_code=400)
-
-    return answered
 
 
 async def body_of(request: Request, most: int) -> bytes:
@@ -41,16 +25,19 @@ async def body_of(request: Request, most: int) -> bytes:
     The content type must be JSON. A page in a browser can't send that to a gateway without a CORS preflight, which the gateway refuses.
 
     Raises:
-        ProblemError: It has another content type, or more than ``most`` bytes.
+        ProblemError: It has another content type or more than ``most`` bytes, or the connection ended.
     """
     given = request.headers.get("content-type", "")
     if given.partition(";")[0].strip().lower() != _JSON:
         raise ProblemError(415, f"The content type is {given!r:.100}.", f"Send {_JSON}.")
     found = bytearray()
-    async for chunk in request.stream():
-        found += chunk
-        if len(found) > most:
-            raise ProblemError(413, f"The body is larger than {most:,} bytes.", "Send less.")
+    try:
+        async for chunk in request.stream():
+            found += chunk
+            if len(found) > most:
+                raise ProblemError(413, f"The body is larger than {most:,} bytes.", "Send less.")
+    except ClientDisconnect:
+        raise ProblemError(400, "The connection ended before the end of the body.") from None
     return bytes(found)
 
 
@@ -71,6 +58,46 @@ def decoded(body: bytes, kind: type[T]) -> T:
 def json_answer(content: Any) -> Response:
     """Return an answer with JSON. Fields that are unset are left out."""
     return Response(encoded(msgspec.to_builtins(content)), media_type=_JSON)
+
+
+def operation(
+    summary: str, request: type[Any], answers: Mapping[int, tuple[str, Sequence[type[Any]]]], *, resent: bool = False
+) -> dict[str, Any]:
+    """Return OpenAPI's description of a POST.
+
+    Args:
+        summary: What it does.
+        request: The type of the body.
+        answers: By status, a description and the types that the body may have. Without types there is no body.
+        resent: Whether the header ``Switchgear-Resent`` is used.
+    """
+    found: dict[str, Any] = {
+        "summary": summary,
+        "requestBody": {"required": True, "content": {_JSON: {"schema": _schema(request)}}},
+        "responses": {
+            str(status): {"description": description}
+            | ({"content": {_JSON: {"schema": _any_of(kinds)}}} if kinds else {})
+            for status, (description, kinds) in answers.items()
+        },
+    }
+    if resent:
+        schema = {"type": "string", "enum": ["true", "false"]}
+        description = "true: an earlier request may have sent it."
+        found["parameters"] = [
+            {"name": "Switchgear-Resent", "in": "header", "description": description, "schema": schema}
+        ]
+    return {"post": found}
+
+
+def _any_of(kinds: Sequence[type[Any]]) -> dict[str, Any]:
+    return _schema(kinds[0]) if len(kinds) == 1 else {"anyOf": [_schema(kind) for kind in kinds]}
+
+
+def _schema(kind: type[Any]) -> dict[str, Any]:
+    """Return the JSON Schema of a type. A struct has no structs in it here, so no reference is left."""
+    found = msgspec.json.schema(kind)
+    inner: dict[str, dict[str, Any]] = found.get("$defs", {})
+    return inner[kind.__name__] if inner else found
 
 
 def address_of(request: Request) -> str:

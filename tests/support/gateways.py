@@ -9,6 +9,8 @@ from typing import Any, Final, Self
 import httpx
 from aiokafka import AIOKafkaProducer
 from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
 
 from switchgear import Switchgear
 from switchgear_access.authenticator import Authenticator
@@ -17,6 +19,7 @@ from switchgear_access.hosts import KnownHosts
 from switchgear_access.limits import Limits
 from switchgear_access.middleware import AccessControl
 from switchgear_access.principal import Role
+from switchgear_access.problem import MEDIA_TYPE, ProblemError, encoded, members
 from switchgear_access.token_source import FixedTokens
 from switchgear_access.tokens import Token, with_token
 from switchgear_gateway.decide import DecideRoutes
@@ -67,7 +70,10 @@ def gateway(
     for token in tokens:
         text = with_token(text, token)
     decide = DecideRoutes(gear, submit, key=key, wall=wall, **options)
-    app = Starlette(routes=[*decide.routes, *HookRoutes(gear, submit, wall=wall).routes])
+    app = Starlette(
+        routes=[*decide.routes, *HookRoutes(gear, submit, wall=wall).routes],
+        exception_handlers={ProblemError: _problem},
+    )
     return AccessControl(
         app,
         authenticator=Authenticator([FixedTokens(text, "tokens")] if tokens else []),
@@ -76,6 +82,12 @@ def gateway(
         limits=Limits(),
         origins=Origins(None),
     )
+
+
+async def _problem(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, ProblemError)
+    body = encoded(members(error.status, error.message, error.hint))
+    return Response(body, error.status, error.headers, media_type=MEDIA_TYPE)
 
 
 class GatewayClient:
