@@ -17,7 +17,7 @@ from typing import Any, Final
 from switchgear import arguments
 from switchgear.arguments import FromEnv
 from switchgear.follower.status import STALE_AFTER_S, BrokerTime, FollowerStatus, LastAnswer
-from switchgear.follower.table import CircuitTable, RecordListener
+from switchgear.follower.table import CircuitRecord, CircuitTable, RecordListener
 from switchgear.follower.view import CircuitView
 from switchgear.runtime.background_thread import Background, NotStartedError, clean_up, stop_if_cancelled
 from switchgear.runtime.fork import call_in_child, importing
@@ -238,19 +238,22 @@ class CircuitFollower(FromEnv):
                     continue
                 if prompt:  # a record of a backlog says nothing about the clock
                     self.broker_time.heard(record.timestamp)
-                view = table.apply(record.key, record.value)
-                if view is not None:
-                    for listener in self.listeners:
-                        listener(view)
-                if view is not None or record.value is None:
-                    for each in self.record_listeners:
-                        each.changed(record)
+                self._apply(record, table)
         skipped = table.malformed - malformed
         left_out = self._throttle.admit("malformed", skipped) if skipped else None
         if left_out is not None:
             log.warning(
                 "%d records of %s are skipped, the last one: %s", left_out + skipped, self._topic, table.last_malformed
             )
+
+    def _apply(self, record: CircuitRecord, table: CircuitTable) -> None:
+        view = table.apply(record.key, record.value)
+        if view is not None:
+            for listener in self.listeners:
+                listener(view)
+        if view is not None or record.value is None:
+            for each in self.record_listeners:
+                each.changed(record)
 
     async def _observe(self, consumer: Any) -> None:
         """Note when the broker last answered for every partition. Once a second, count the records not yet read."""

@@ -41,7 +41,9 @@ class Consumer:
         self._client = AIOKafkaClient(bootstrap_servers="127.0.0.1:1")
         self._client._topics = {"circuits"}
         self.connections = {node: Connection() for node in (1, 2)}
-        self._client._conns.update({(node, ConnectionGroup.COORDINATION): each for node, each in self.connections.items()})
+        self._client._conns.update(
+            {(node, ConnectionGroup.COORDINATION): each for node, each in self.connections.items()}
+        )
         self.groups: list[tuple[str, Any]] = []
         self._client.send = self.send
         subscriptions = SubscriptionState()
