@@ -23,8 +23,16 @@ MOST = 10_000
 
 
 @contextlib.asynccontextmanager
-async def serving(routes: CircuitRoutes, tokens: tuple[TokenSource, ...] = ()) -> AsyncIterator[int]:
-    """Serve the routes while the block runs. Yield the port."""
+async def serving(
+    routes: CircuitRoutes, tokens: tuple[TokenSource, ...] = (), *, send_buffer: int | None = None
+) -> AsyncIterator[int]:
+    """Serve the routes while the block runs. Yield the port.
+
+    Args:
+        routes: The routes.
+        tokens: Without any, only this machine is served.
+        send_buffer: Bytes that the system holds for one client.
+    """
     app = AccessControl(
         Starlette(routes=list(routes.routes)),
         authenticator=Authenticator(tokens),
@@ -34,6 +42,8 @@ async def serving(routes: CircuitRoutes, tokens: tuple[TokenSource, ...] = ()) -
         origins=Origins(None),
     )
     listening = socket.create_server(("127.0.0.1", 0), backlog=4_096)
+    if send_buffer is not None:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, lifespan="off", http="h11", ws="none", backlog=4_096
     )
