@@ -99,7 +99,9 @@ def quantile(values: list[float], percent: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
 
-async def measure(settings: Settings, clients: int, circuits: int, changes: int) -> dict[str, float]:
+async def measure(
+    settings: Settings, clients: int, circuits: int, changes: int, idle_s: float = 20.0
+) -> dict[str, float]:
     """Run the gateway and the clients. Return the figures."""
     found: dict[str, float] = {"clients": clients, "circuits": circuits}
     await ensure_topics(settings)
@@ -126,10 +128,10 @@ async def measure(settings: Settings, clients: int, circuits: int, changes: int)
         opened = await audience.ask("open", clients)
         found |= {"first_s": opened["seconds"], "snapshot_bytes": opened["bytes"] / clients}
         found["first_cpu_ms"] = 1000 * (cpu_s(gateway.pid) - cpu) / clients
-        await asyncio.sleep(3)
+        await asyncio.sleep(min(3.0, idle_s))
         found["kib_per_client"] = (rss_kib(gateway.pid) - before) / clients
         cpu, began = cpu_s(gateway.pid), time.monotonic()
-        await asyncio.sleep(20)
+        await asyncio.sleep(idle_s)
         found["idle_core"] = (cpu_s(gateway.pid) - cpu) / (time.monotonic() - began)
         cpu = cpu_s(gateway.pid)
         sent = {}
@@ -187,7 +189,10 @@ def main() -> int:
     parser.add_argument("--changes", type=int, default=60)
     given = parser.parse_args()
     port = any_free_port()
-    with tempfile.TemporaryDirectory(prefix="switchgear-bench-") as folder, LocalKafka(Path(folder), port):
+    with (
+        tempfile.TemporaryDirectory(prefix="switchgear-bench-") as folder,
+        LocalKafka(Path(folder), port, start_timeout_s=240),
+    ):
         settings = load_settings(kafka_bootstrap_servers=f"127.0.0.1:{port}", topic_prefix="fan.", topic_partitions=4)
         found = asyncio.run(measure(settings, given.clients, given.circuits, given.changes))
     print(table(found))

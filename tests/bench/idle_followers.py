@@ -114,7 +114,10 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=30.0)
     given = parser.parse_args()
     port = any_free_port()
-    with tempfile.TemporaryDirectory(prefix="switchgear-bench-") as folder, LocalKafka(Path(folder), port) as kafka:
+    with (
+        tempfile.TemporaryDirectory(prefix="switchgear-bench-") as folder,
+        LocalKafka(Path(folder), port, start_timeout_s=240) as kafka,
+    ):
         assert kafka.pid is not None
         settings = load_settings(kafka_bootstrap_servers=f"127.0.0.1:{port}", topic_prefix="idle.", topic_partitions=4)
         found = asyncio.run(measure(settings, kafka.pid, given.followers, given.seconds))
