@@ -185,7 +185,7 @@ def _say(text: str, code: int) -> int:
 
 
 def _version() -> str:
-    from switchgear_cli.commands.version import own_version  # noqa: PLC0415 - reading metadata costs 20 ms
+    from switchgear.telemetry.registry import own_version  # noqa: PLC0415 - reading metadata costs 20 ms
 
     return own_version()
 
