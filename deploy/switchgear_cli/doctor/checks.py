@@ -31,6 +31,10 @@ class Finding:
     todo: str = ""
 
 
+class SkippedError(SwitchgearError):
+    """The check can't look, because of something that another check reports."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """One check.
@@ -66,9 +70,9 @@ def joined(findings: Sequence[Finding], fine: str) -> Finding:
     status = worst(findings)
     if status == "ok" or not findings:
         return Finding("ok", fine)
-    told = [each for each in findings if each.status in {"fail", "warn"}] or findings
-    todo = dict.fromkeys(each.todo for each in told if each.todo)
-    return Finding(status, " ".join(each.seen for each in told), "\n".join(todo))
+    shown = [each for each in findings if each.status in {"fail", "warn"}] or findings
+    todo = dict.fromkeys(each.todo for each in shown if each.todo)
+    return Finding(status, " ".join(each.seen for each in shown), "\n".join(todo))
 
 
 async def run_checks(checks: Sequence[Check], limit_s: float) -> list[Result]:
@@ -94,6 +98,8 @@ async def _run(check: Check, needed: asyncio.Task[Result] | None, limit_s: float
             finding = await check.look()
     except TimeoutError:
         finding = Finding("fail", f"There was no answer within {limit_s:g} s.", "Try again with a longer --timeout.")
+    except SkippedError as error:
+        finding = Finding("skip", str(error))
     except SwitchgearError as error:
         finding = Finding("fail", error.message, error.hint)
     except Exception as error:  # noqa: BLE001 - one check must not end the others
@@ -105,9 +111,7 @@ def as_json(results: Sequence[Result]) -> dict[str, Any]:
     """Return the results for programs."""
     return {
         "status": worst([each.finding for each in results]),
-        "checks": [
-            {"name": each.name, **asdict(each.finding), "seconds": round(each.seconds, 3)} for each in results
-        ],
+        "checks": [{"name": each.name, **asdict(each.finding), "seconds": round(each.seconds, 3)} for each in results],
     }
 
 
@@ -120,5 +124,5 @@ def as_table(results: Sequence[Result]) -> RenderableType:
         for line in finding.todo.splitlines():
             table.add_row("", "", Text(f"→ {escaped(line)}", style="bold"))
     counts = Counter(each.finding.status for each in results)
-    told = ", ".join(f"{counts[status]} {_COUNTED[status]}" for status in _COUNTED if counts[status])
-    return Group(table, "", Text(f"{len(results)} checks: {told}."))
+    counted = ", ".join(f"{counts[status]} {_COUNTED[status]}" for status in _COUNTED if counts[status])
+    return Group(table, "", Text(f"{len(results)} checks: {counted}."))

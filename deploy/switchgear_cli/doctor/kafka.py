@@ -13,14 +13,13 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupAuthorizationFailedError, IncompatibleBrokerVersion
 
-from switchgear.follower import CircuitFollower
-from switchgear_cli.doctor.checks import Check, Finding, joined
+from switchgear.follower.follower import CircuitFollower
+from switchgear_cli.doctor.checks import Check, Finding, SkippedError, joined
 from switchgear_cli.doctor.permissions import Role, denied_groups, denied_topics, needs_of
 from switchgear_cli.topics import Difference, TopicReport, compare_topics, connected
 from switchgear_schemas.settings import Settings
 
 BROKERS: Final = "brokers"
-TOPICS: Final = "topics"
 SKEW_S: Final = 2.0
 """A smaller difference between clocks is not reported."""
 FRESH_S: Final = 3.0
@@ -55,13 +54,13 @@ class KafkaChecks:
         """Return the checks, in the order in which to show them."""
         return [
             Check(BROKERS, self.brokers),
-            Check(TOPICS, self.topics, BROKERS),
+            Check("topics", self.topics, BROKERS),
             Check("replicas", self.replicas, BROKERS),
             Check("permissions", self.permissions, BROKERS),
-            Check("broker's clock", self.clock, TOPICS),
-            Check("workers", self.workers, TOPICS),
-            Check("sinks", self.sinks, TOPICS),
-            Check("circuits", self.circuits, TOPICS),
+            Check("broker's clock", self.clock, BROKERS),
+            Check("workers", self.workers, BROKERS),
+            Check("sinks", self.sinks, BROKERS),
+            Check("circuits", self.circuits, BROKERS),
         ]
 
     async def brokers(self) -> Finding:
@@ -125,7 +124,7 @@ class KafkaChecks:
     async def clock(self) -> Finding:
         """Compare the broker's clock with the one here, by an event that arrives now."""
         async with self._consumer() as consumer:
-            places = self._places(self.settings.topics.executions)
+            places = await _places(consumer, self.settings.topics.executions)
             consumer.assign(places)
             await consumer.seek_to_end(*places)
             for place in places:  # seek_to_end is lazy: the position is known after this
@@ -150,6 +149,8 @@ class KafkaChecks:
 
     async def circuits(self) -> Finding:
         """Follow the circuits as a service does."""
+        async with self._consumer() as consumer:
+            await _places(consumer, self.settings.topics.circuits)
         logging.getLogger("switchgear.follower").setLevel(logging.CRITICAL)  # the finding says it
         limit_s = self.limit_s * _ADMIN_SHARE
         follower = CircuitFollower(self.settings.kafka, topic_prefix=self.settings.topic_prefix)
@@ -168,7 +169,6 @@ class KafkaChecks:
         return Finding("ok", f"{seen}.")
 
     async def _group(self, group: str, topics: tuple[str, ...], kind: str, command: str) -> Finding:
-        places = [place for topic in topics for place in self._places(topic)]
         try:
             async with self._admin() as admin:
                 (described,) = await admin.describe_consumer_groups([group])
@@ -179,6 +179,7 @@ class KafkaChecks:
         except GroupAuthorizationFailedError:
             return Finding("skip", f"This user may not describe the group {group}.")
         async with self._consumer() as consumer:
+            places = [place for topic in topics for place in await _places(consumer, topic)]
             ends = await consumer.end_offsets(places)
             begins = await consumer.beginning_offsets(places)
         lag = lag_of(ends, begins, {place: each.offset for place, each in committed.items()})
@@ -191,9 +192,6 @@ class KafkaChecks:
     def _admin(self) -> Any:
         return connected(self.settings, self.limit_s * _ADMIN_SHARE)
 
-    def _places(self, topic: str) -> list[TopicPartition]:
-        return [TopicPartition(topic, number) for number in range(self.settings.topic_partitions)]
-
     @asynccontextmanager
     async def _consumer(self) -> AsyncIterator[AIOKafkaConsumer]:
         consumer = AIOKafkaConsumer(**self.settings.kafka.options(), group_id=None, enable_auto_commit=False)
@@ -202,6 +200,17 @@ class KafkaChecks:
             yield consumer
         finally:
             await consumer.stop()
+
+
+async def _places(consumer: AIOKafkaConsumer, topic: str) -> list[TopicPartition]:
+    """Return the partitions that a topic has.
+
+    Raises:
+        SkippedError: There is no such topic.
+    """
+    if topic not in await consumer.topics():
+        raise SkippedError(f"Kafka has no topic {topic}.")
+    return [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic))]
 
 
 def api_versions(admin: AIOKafkaAdminClient) -> Mapping[int, tuple[int, int]]:

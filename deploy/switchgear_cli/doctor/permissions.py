@@ -87,7 +87,7 @@ class _TopicsRequest(Request[_TopicsStruct]):  # type: ignore[misc]
         self._topics = list(topics)
 
     def build(self, request_struct_class: type[_TopicsStruct]) -> Any:
-        return request_struct_class(self._topics, False, False, True)  # noqa: FBT003 - in the order of the protocol
+        return request_struct_class(self._topics, False, False, True)
 
 
 class _GroupStruct(DescribeGroupsRequest_v3):  # type: ignore[misc]
@@ -101,7 +101,7 @@ class _GroupRequest(Request[_GroupStruct]):  # type: ignore[misc]
         self._group = group
 
     def build(self, request_struct_class: type[_GroupStruct]) -> Any:
-        return request_struct_class([self._group], True)  # noqa: FBT003 - as above
+        return request_struct_class([self._group], True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,5 +247,5 @@ async def test_listed_circuits_are_those_of_tools_and_families_with_closed_ones_
     await bench.owner.batch(bench.batch(event(), *[event(tool_name="mcp:a:b", status="error")] * 3))
     for key in (b"search|user=ada", b"search|session=s1", b"mcp:a|family"):
         bench.table.write(PLACE.partition, key, b"{}")
-    assert list(bench.owner.circuits())[0] == ("mcp:a:b", "open")
+    assert next(iter(bench.owner.circuits())) == ("mcp:a:b", "open")
     assert dict(bench.owner.circuits()) == {"mcp:a:b": "open", "search": "closed", "mcp:a|family": "closed"}
