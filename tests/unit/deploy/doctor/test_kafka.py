@@ -41,8 +41,7 @@ def test_a_missing_topic_is_a_failure_with_the_command_that_creates_it():
             NAMES.circuits,
             Difference("message.timestamp.type", "LogAppendTime", "CreateTime"),
             "fail",
-            f"--bootstrap-server k:9092 --alter --entity-type topics --entity-name {NAMES.circuits} "
-            "--add-config message.timestamp.type=LogAppendTime",
+            f"--alter --entity-type topics --entity-name {NAMES.circuits} --add-config message.timestamp.type=LogAppendTime",
         ),
         (NAMES.dead, Difference("cleanup.policy", "compact,delete", "delete"), "fail", "=[compact,delete]"),
         (NAMES.circuits, Difference("replication_factor", "3", "1"), "warn", "REPLICATION_FACTOR=1"),
