@@ -24,7 +24,7 @@ from switchgear_schemas.errors import SettingsError
 async def doctor(
     *,
     role: Role = "operator",
-    worker_url: Sequence[str] = (),
+    worker_url: Annotated[Sequence[str], Parameter(negative=())] = (),
     timeout: Annotated[float, Parameter(validator=Number(gt=0))] = 10,  # noqa: ASYNC109 - of each check
     bootstrap_servers: str | None = None,
     topic_prefix: str | None = None,

@@ -9,9 +9,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 import yaml
@@ -46,8 +48,14 @@ def registries(folder: Path) -> Iterator[CollectorRegistry]:
     yield sink
     service = CollectorRegistry()
     with Switchgear("127.0.0.1:1", hooks=[CallCounts(service)], spool_dir=folder) as gear:
-        service.register(SwitchgearCollector(gear))
-        yield service
+        status = gear.status()
+        assert status.follower is not None
+        heard = replace(
+            status, follower=replace(status.follower, age_s=1.0, lag=0)
+        )  # as after the broker's first answer
+        with mock.patch.object(Switchgear, "status", return_value=heard):
+            service.register(SwitchgearCollector(gear))
+            yield service
 
 
 @pytest.fixture(scope="module")

@@ -98,7 +98,7 @@ def test_the_table_shows_what_to_do_below_what_was_seen_and_counts_the_results()
     lines = [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
     assert lines == [
         "ok    brokers  Fine.",
-        "fail  topics   No \\x1b[31mtopic.",
+        "fail  topics   No \\u001b[31mtopic.",
         "               → do x",
         "               → do y",
         "",

@@ -63,7 +63,7 @@ def test_a_frame_counts_the_states_and_says_why_since_when_and_when_the_next_pro
     (row,) = [line for line in shown.splitlines() if line.startswith("down ")]
     assert "1 min ago" in row or "60 s ago" in row
     assert "ada" in row
-    assert "probe in 30 s" in shown
+    assert "; probe in 30 s" in text_of(SEEN, width=160)
     assert "Last changes" in shown
 
 
