@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import GroupAuthorizationFailedError, IncompatibleBrokerVersion
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    GroupCoordinatorNotAvailableError,
+    IncompatibleBrokerVersion,
+)
 
 from switchgear.follower.follower import CircuitFollower
 from switchgear_cli.doctor.checks import Check, Finding, SkippedError, joined
@@ -19,6 +24,7 @@ from switchgear_cli.doctor.permissions import Role, denied_groups, denied_topics
 from switchgear_cli.topics import Difference, TopicReport, compare_topics, connected
 from switchgear_schemas.settings import Settings
 
+T = TypeVar("T")
 BROKERS: Final = "brokers"
 SKEW_S: Final = 2.0
 """A smaller difference between clocks is not reported."""
@@ -28,6 +34,7 @@ MOST_LAG: Final = 10_000
 """Records of lag that are not reported: a second or two of work."""
 _ADMIN_SHARE: Final = 0.9
 """Share of a check's time for Kafka, so that its sentence is the finding, and not that the time was over."""
+_RETRY_S: Final = 0.3
 _FETCH: Final = 1
 _RELEASES: Final = ((65, "3.0"), (60, "2.8"), (46, "2.4"))
 """Requests that came with a release of Kafka, newest first."""
@@ -107,7 +114,7 @@ class KafkaChecks:
         async with self._admin() as admin:
             try:
                 denied = await denied_topics(admin, needs)
-                denied |= await denied_groups(admin, needs)
+                denied |= await _coordinated(lambda: denied_groups(admin, needs))
             except (IncompatibleBrokerVersion, NotImplementedError):
                 return Finding("skip", "These brokers don't say what a user may do (before Kafka 2.3).")
         if not denied:
@@ -123,8 +130,9 @@ class KafkaChecks:
 
     async def clock(self) -> Finding:
         """Compare the broker's clock with the one here, by an event that arrives now."""
+        async with self._admin() as admin:
+            places = await _partitions(admin, self.settings.topics.executions)
         async with self._consumer() as consumer:
-            places = await _places(consumer, self.settings.topics.executions)
             consumer.assign(places)
             await consumer.seek_to_end(*places)
             for place in places:  # seek_to_end is lazy: the position is known after this
@@ -149,8 +157,8 @@ class KafkaChecks:
 
     async def circuits(self) -> Finding:
         """Follow the circuits as a service does."""
-        async with self._consumer() as consumer:
-            await _places(consumer, self.settings.topics.circuits)
+        async with self._admin() as admin:
+            await _partitions(admin, self.settings.topics.circuits)
         logging.getLogger("switchgear.follower").setLevel(logging.CRITICAL)  # the finding says it
         limit_s = self.limit_s * _ADMIN_SHARE
         follower = CircuitFollower(self.settings.kafka, topic_prefix=self.settings.topic_prefix)
@@ -171,15 +179,15 @@ class KafkaChecks:
     async def _group(self, group: str, topics: tuple[str, ...], kind: str, command: str) -> Finding:
         try:
             async with self._admin() as admin:
-                (described,) = await admin.describe_consumer_groups([group])
+                places = await _partitions(admin, *topics)
+                (described,) = await _coordinated(lambda: admin.describe_consumer_groups([group]))
                 code, _, state, _, _, members = described.groups[0][:6]
                 if code:
                     return Finding("skip", f"Kafka doesn't describe the group {group} to this user (error {code}).")
-                committed = await admin.list_consumer_group_offsets(group)
+                committed = await _coordinated(lambda: admin.list_consumer_group_offsets(group))
         except GroupAuthorizationFailedError:
             return Finding("skip", f"This user may not describe the group {group}.")
         async with self._consumer() as consumer:
-            places = [place for topic in topics for place in await _places(consumer, topic)]
             ends = await consumer.end_offsets(places)
             begins = await consumer.beginning_offsets(places)
         lag = lag_of(ends, begins, {place: each.offset for place, each in committed.items()})
@@ -202,15 +210,26 @@ class KafkaChecks:
             await consumer.stop()
 
 
-async def _places(consumer: AIOKafkaConsumer, topic: str) -> list[TopicPartition]:
-    """Return the partitions that a topic has.
+async def _partitions(admin: AIOKafkaAdminClient, *topics: str) -> list[TopicPartition]:
+    """Return the partitions that topics have.
 
     Raises:
-        SkippedError: There is no such topic.
+        SkippedError: A topic doesn't exist.
     """
-    if topic not in await consumer.topics():
-        raise SkippedError(f"Kafka has no topic {topic}.")
-    return [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic))]
+    found = {each["topic"]: each["partitions"] for each in await admin.describe_topics()}
+    for topic in topics:
+        if topic not in found:
+            raise SkippedError(f"Kafka has no topic {topic}.")
+    return [TopicPartition(topic, part["partition"]) for topic in topics for part in found[topic]]
+
+
+async def _coordinated(ask: Callable[[], Awaitable[T]]) -> T:
+    """Return what a group's coordinator answers. A new cluster has none until its first group is asked for."""
+    while True:
+        try:
+            return await ask()
+        except GroupCoordinatorNotAvailableError:
+            await asyncio.sleep(_RETRY_S)
 
 
 def api_versions(admin: AIOKafkaAdminClient) -> Mapping[int, tuple[int, int]]:
