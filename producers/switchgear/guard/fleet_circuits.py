@@ -126,7 +126,12 @@ class FleetCircuits:
     def reachable(self, view: CircuitView) -> bool:
         """Return whether the circuit's owner can answer a request. If not, the process's own breaker decides alone."""
         age = self.follower.age_s()
-        return age is not None and age < self.follower.stale_after_s and self.emitter.connected and not self.owner_silent(view)
+        return (
+            age is not None
+            and age < self.follower.stale_after_s
+            and self.emitter.connected
+            and not self.owner_silent(view)
+        )
 
     def generation(self, view: CircuitView | None) -> int | None:
         """Return the generation of a circuit. One without a record has 0 once all are loaded: it has never changed."""

@@ -241,9 +241,7 @@ class FleetChanges:
         wall: Returns seconds since 1970.
     """
 
-    def __init__(
-        self, report: Callable[[CircuitChange], None], follower: Follower, wall: Callable[[], float]
-    ) -> None:
+    def __init__(self, report: Callable[[CircuitChange], None], follower: Follower, wall: Callable[[], float]) -> None:
         self._report = report
         self._follower = follower
         self._wall = wall
