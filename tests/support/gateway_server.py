@@ -103,6 +103,10 @@ class GatewayServer:
         """Send an event to all streams."""
         self._in_loop(lambda: self._send(event, data))
 
+    def forget(self) -> None:
+        """Make the ids that clients have too old to resume."""
+        self._in_loop(self._forget)
+
     def send_raw(self, data: bytes) -> None:
         """Send bytes to all streams as they are."""
         self._in_loop(lambda: [stream.put_nowait(data) for stream in self._streams])
@@ -139,6 +143,7 @@ class GatewayServer:
     def _in_loop(self, work: Any) -> None:
         loop = self._loop
         if loop is None or loop.is_closed():
+            work()
             return
         done = threading.Event()
 
@@ -214,10 +219,10 @@ class GatewayServer:
             queue.put_nowait(self._event("snapshot", {"circuits": self.circuits}))
         queue.put_nowait(self._event("heartbeat", self.heartbeat))
         self._streams[queue] = None
+        gone = asyncio.ensure_future(_until_gone(receive))
         try:
             kind = [(b"content-type", b"text/event-stream")]
             await send({"type": "http.response.start", "status": 200, "headers": kind})
-            gone = asyncio.ensure_future(receive())
             while True:
                 taken = asyncio.ensure_future(queue.get())
                 await asyncio.wait([gone, taken], return_when=asyncio.FIRST_COMPLETED)
@@ -229,7 +234,11 @@ class GatewayServer:
                     raise ConnectionError("cut by the test")
                 await send({"type": "http.response.body", "body": data, "more_body": True})
         finally:
+            gone.cancel()
             del self._streams[queue]
+
+    def _forget(self) -> None:
+        self._cursor += 1
 
     def _send(self, event: str, data: Any) -> None:
         self._cursor += 1
@@ -238,6 +247,11 @@ class GatewayServer:
 
     def _event(self, event: str, data: Any) -> bytes:
         return f"id: c{self._cursor}\nevent: {event}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+async def _until_gone(receive: Any) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _answer(send: Any, answer: Answer) -> None:

@@ -31,7 +31,6 @@ from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.ids import mint_emitter_id
-from switchgear_schemas.topics import TopicNames
 
 if TYPE_CHECKING:
     from switchgear.emitter.spool_router import SpoolRouter
@@ -107,8 +106,12 @@ class Emitter(FromEnv):
         arguments.number("linger_s", linger_s)
         arguments.whole("in_flight", in_flight)
         self._connection = arguments.connection("connection", connection)
-        self._topic = TopicNames(prefix=topic_prefix).executions
-        self._destination = destination or KafkaDestination(self._connection, self._topic, compression, family_pattern)
+        if destination is None:
+            from switchgear_schemas.topics import TopicNames  # noqa: PLC0415 - imports aiokafka
+
+            self._topic = TopicNames(prefix=topic_prefix).executions
+            destination = KafkaDestination(self._connection, self._topic, compression, family_pattern)
+        self._destination = destination
         self._service, self._linger_s, self._in_flight = service, linger_s, in_flight
         self.emitter_id = mint_emitter_id(service)
         self.buffer = Buffer(buffer_size)

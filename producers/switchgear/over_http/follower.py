@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import email.utils
 import logging
+import math
 import random
 import time
 from collections.abc import AsyncIterator, Callable
@@ -125,6 +126,7 @@ class GatewayFollower(Follower):
         self._confirmed = Age(clock, wall)
         self._heard = Age(clock, wall)
         self._connected = False
+        self._connected_at = math.inf
         self._last_id = ""
         self._held: _Snapshot | None = None
         """A snapshot before the first heartbeat of its stream."""
@@ -153,7 +155,7 @@ class GatewayFollower(Follower):
         while True:
             wait_s: float | None = None
             problem: str | None = None
-            began = time.monotonic()
+            self._connected_at = math.inf
             try:
                 await self._follow()  # a gateway ends its streams after some minutes, to check their tokens again
             except _RefusedError as error:
@@ -162,7 +164,7 @@ class GatewayFollower(Follower):
                 problem = f"the gateway at {self._gateway.url} can't be followed: {str(error) or 'no answer in time'}"
             stop_if_cancelled()
             pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**failures)
-            if time.monotonic() - began > pause:  # the connection worked for a while
+            if time.monotonic() - self._connected_at > pause:  # it worked for a while
                 failures, pause = 0, _FIRST_PAUSE_S
             failures = min(failures + 1, 30)
             if problem is not None and problem != self._last_error:
@@ -203,6 +205,7 @@ class GatewayFollower(Follower):
                     async for event in server_events(chunks):
                         if not self._connected:
                             self._connected, self._last_error = True, None
+                            self._connected_at = time.monotonic()
                         self._take(event)
                 finally:
                     silent.cancel()

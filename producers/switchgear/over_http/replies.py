@@ -91,9 +91,7 @@ def _by_event(
     if status == 200 and (rejected or not again):
         return Reply(rejected, again, resent=bool(again))
     problem = gateway.problem(status, body)
-    return Reply(
-        rejected, again, resent=True, problem=problem, down=True, wait_s=retry_after_s(headers)
-    )
+    return Reply(rejected, again, resent=True, problem=problem, down=True, wait_s=retry_after_s(headers))
 
 
 def _after(rejected: Iterable[int], unknown: set[int], count: int) -> set[int]:

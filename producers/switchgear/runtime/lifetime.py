@@ -72,6 +72,12 @@ class Lifetime:
             self._decision.fleet.refusals.sweep(everything=True)
         return self._emitter.flush(0.0 if self._in_background else timeout)
 
+    async def aflush(self, timeout: float = 10.0) -> bool:  # noqa: ASYNC109 - the same signature as flush
+        """Wait like :meth:`flush`, in an event loop."""
+        import asyncio  # noqa: PLC0415 - see __init__
+
+        return await asyncio.to_thread(self.flush, timeout)
+
     def close(self, timeout: float = 10.0) -> bool:
         """Flush, and end the background thread. Later calls are guarded and not reported. You may close more than once.
 

@@ -9,9 +9,7 @@ import pytest
 from switchgear.over_http import events as module
 from switchgear.over_http.events import EventTooLargeError, ServerEvent, server_events
 
-STREAM = (
-    ": hello\n\nid: 7\nevent: circuit\ndata: {\"a\":\ndata: 1}\n\ndata:x\r\n\r\nid: 8\r\revent: e\rdata: \u2028ü\r\rrest: 1\n"
-)
+STREAM = ': hello\n\nid: 7\nevent: circuit\ndata: {"a":\ndata: 1}\n\ndata:x\r\n\r\nid: 8\r\revent: e\rdata: \u2028ü\r\rrest: 1\n'
 EVENTS = [
     ServerEvent("circuit", b'{"a":\n1}', "7"),
     ServerEvent("message", b"x", "7"),

@@ -89,7 +89,9 @@ def test_events_that_are_no_circuits_are_counted_and_skipped(
     follower = follow()
     assert follower.wait_loaded(LIMIT_S)
     with caplog.at_level(logging.WARNING, "switchgear.follower"):
-        server.send_raw(b"event: circuit\ndata: {broken\n\nevent: circuit\ndata: 1\n\nevent: snapshot\ndata: []\n\n: hm\n\n")
+        server.send_raw(
+            b"event: circuit\ndata: {broken\n\nevent: circuit\ndata: 1\n\nevent: snapshot\ndata: []\n\n: hm\n\n"
+        )
         server.publish(circuit("a", "open", 1))
         until(lambda: states(follower) == {"a": "open"}, LIMIT_S)
     assert follower.status().malformed == 3
@@ -106,7 +108,7 @@ def test_a_gateway_that_is_out_of_date_confirms_nothing_and_its_snapshot_takes_n
     confirmed = follower._confirmed._at
     server.heartbeat = {"fresh": False}
     server.circuits = {"a": circuit("a", "closed", 4), "c": circuit("c", "open", 1)}
-    server.send("nothing", {})  # so that the stream can't be resumed
+    server.forget()
     server.drop_streams()
     until(lambda: "c" in states(follower), LIMIT_S)
     assert states(follower) == {"a": "open", "b": "open", "c": "open"}
