@@ -28,7 +28,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def follow(server: GatewayServer, quick: None) -> Iterator[Callable[..., GatewayFollower]]:  # noqa: ARG001 - for its effect
+def follow(server: GatewayServer, quick: None) -> Iterator[Callable[..., GatewayFollower]]:
     backgrounds = []
 
     def followed(token: str | None = None, **clocks: Callable[[], float]) -> GatewayFollower:
@@ -177,7 +177,7 @@ def test_the_clock_of_the_gateway_corrects_one_that_is_ahead(follow: Follow) -> 
     assert abs(follower.broker_time() - time.time()) < 2
 
 
-def test_hooks_get_changes_and_not_the_first_snapshot(make: Make, server: GatewayServer, quick: None) -> None:  # noqa: ARG001
+def test_hooks_get_changes_and_not_the_first_snapshot(make: Make, server: GatewayServer, quick: None) -> None:
     seen: list[tuple[str, str]] = []
     server.circuits = {"a": circuit("a", "open", 1)}
     gear = make(hooks=[FunctionHooks(on_transition=lambda change: seen.append((change.tool, change.state)))])
