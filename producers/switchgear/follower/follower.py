@@ -15,12 +15,13 @@ from typing import Any, Final
 from switchgear import arguments
 from switchgear.arguments import FromEnv
 from switchgear.follower.base import Follower
-from switchgear.follower.status import FRESH_S, LastAnswer
-from switchgear.follower.table import CircuitTable
+from switchgear.follower.status import LastAnswer
+from switchgear.follower.table import CircuitRecord, CircuitTable, RecordListener
 from switchgear.runtime.background_thread import Background, clean_up, stop_if_cancelled
 from switchgear.runtime.fork import importing
 from switchgear.runtime.throttled_log import Throttle
 from switchgear_schemas.connection import METADATA_MAX_AGE_MS, KafkaConnection
+from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.records import unreadable
 from switchgear_schemas.topics import TopicNames
 
@@ -29,6 +30,8 @@ log: Final = logging.getLogger("switchgear.follower")
 _CONNECT_LIMIT_S: Final = 20.0
 _REPORT_EVERY_S: Final = 5.0
 _POLL_MS: Final = 500
+FETCH_WAIT_S: Final = 10.0
+"""The broker answers at once when there is a record, so a long wait delays none. It leaves 5 s before the state counts as stale."""
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
 _STOP_LIMIT_S: Final = 2.0
@@ -47,6 +50,13 @@ class CircuitFollower(Follower, FromEnv):
         loaded: Whether the topic was read once, to the end that it had at the start.
         broker_time: The broker's clock.
         listeners: Called with every changed view, in the background thread.
+        record_listeners: Get the bytes of every change, in the background thread. Add yours before the thread starts.
+
+    Args:
+        connection: The brokers, or their addresses.
+        topic_prefix: Prefix of the topics' names.
+        background: The thread to run in; by default one of its own.
+        fetch_wait_s: How long the broker may keep a fetch waiting if there is no new record, in seconds.
     """
 
     _settings = ("topic_prefix",)
@@ -57,11 +67,18 @@ class CircuitFollower(Follower, FromEnv):
         *,
         topic_prefix: str = "switchgear.",
         background: Background | None = None,
+        fetch_wait_s: float = FETCH_WAIT_S,
     ) -> None:
         arguments.beginning("topic_prefix", topic_prefix)
+        if not 0 < fetch_wait_s <= FETCH_WAIT_S:
+            raise SwitchgearError(
+                f"fetch_wait_s is {fetch_wait_s}.", hint=f"Pass more than 0 and at most {FETCH_WAIT_S:g} seconds."
+            )
+        self._fetch_wait_s = fetch_wait_s
         self._connection = arguments.connection("connection", connection)
         self._topic = TopicNames(prefix=topic_prefix).circuits
         super().__init__(background or Background("switchgear-follower"))
+        self.record_listeners: list[RecordListener] = []
         self._consumer: Any = None
         self._answered = LastAnswer()
         self._next_lag = 0.0
@@ -106,6 +123,7 @@ class CircuitFollower(Follower, FromEnv):
         with importing:
             from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - costs 100 ms that an import of switchgear must not
 
+            from switchgear.follower.long_fetch import LongFetch  # noqa: PLC0415 - imports aiokafka
             from switchgear_schemas.unreadable import guard  # noqa: PLC0415 - imports aiokafka
 
         consumer = AIOKafkaConsumer(
@@ -114,20 +132,27 @@ class CircuitFollower(Follower, FromEnv):
             group_id=None,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
+            fetch_max_wait_ms=int(1000 * self._fetch_wait_s),
             request_timeout_ms=15_000,
             metadata_max_age_ms=METADATA_MAX_AGE_MS,
         )
+        fetches = LongFetch(self._fetch_wait_s)
+        if table is not self.table:
+            for listener in self.record_listeners:
+                listener.restarted()
         try:
             async with asyncio.timeout(_CONNECT_LIMIT_S):
                 await consumer.start()
                 guard(consumer)
+                fetches.install(consumer)
                 ends: dict[Any, int] = await consumer.end_offsets(consumer.assignment())
             self._consumer = consumer
             self._last_error = None
             offsets: dict[int, int] = {}
             loading = True
             while True:
-                self._take(await consumer.getmany(timeout_ms=_POLL_MS), table, offsets)
+                records = await consumer.getmany(timeout_ms=_POLL_MS)
+                self._take(records, table, offsets, prompt=not loading and fetches.prompt)
                 if not consumer.assignment():  # the topic is gone; aiokafka looks again only after metadata_max_age_ms
                     raise _TopicChangedError
                 await self._observe(consumer)
@@ -137,14 +162,16 @@ class CircuitFollower(Follower, FromEnv):
                         self.table.replace(table)
                         table = self.table
                     self.loaded = self._read_here = True
+                    for listener in self.record_listeners:
+                        listener.loaded()
                     log.info("%d circuits loaded from %s", len(table.views), self._topic)
         finally:
             self._consumer = None
             await clean_up(consumer.stop(), _STOP_LIMIT_S, "closing a consumer")
 
-    def _take(self, batches: dict[Any, list[Any]], table: CircuitTable, offsets: dict[int, int]) -> None:
-        age_s = self.age_s()  # a record of a backlog says nothing about the clock
-        fresh = self.loaded and age_s is not None and age_s < FRESH_S
+    def _take(
+        self, batches: dict[Any, list[Any]], table: CircuitTable, offsets: dict[int, int], *, prompt: bool
+    ) -> None:
         malformed = table.malformed
         for partition, records in batches.items():
             if records and records[0].offset <= offsets.get(partition.partition, -1):
@@ -155,18 +182,24 @@ class CircuitFollower(Follower, FromEnv):
                 if why is not None:
                     table.refuse(why)
                     continue
-                if fresh:
+                if prompt:  # a record of a backlog says nothing about the clock
                     self.broker_time.heard(record.timestamp)
-                view = table.apply(record.key, record.value)
-                if view is not None:
-                    for listener in self.listeners:
-                        listener(view)
+                self._apply(record, table)
         skipped = table.malformed - malformed
         left_out = self._throttle.admit("malformed", skipped) if skipped else None
         if left_out is not None:
             log.warning(
                 "%d records of %s are skipped, the last one: %s", left_out + skipped, self._topic, table.last_malformed
             )
+
+    def _apply(self, record: CircuitRecord, table: CircuitTable) -> None:
+        view = table.apply(record.key, record.value)
+        if view is not None:
+            for listener in self.listeners:
+                listener(view)
+        if view is not None or record.value is None:
+            for each in self.record_listeners:
+                each.changed(record)
 
     async def _observe(self, consumer: Any) -> None:
         """Note when the broker last answered for every partition. Once a second, count the records not yet read."""
