@@ -24,10 +24,11 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Final = (
-    Entry("up", "up:up", RUN, "Run the whole system on this machine: Kafka, worker, sink and API."),
+    Entry("up", "up:up", RUN, "Run the whole system on this machine: Kafka, worker, sink, API and gateway."),
     Entry("worker", "worker:worker", RUN, "Fold the fleet's executions into circuits."),
     Entry("sink", "sink:sink", RUN, "Store executions and circuit changes in ClickHouse."),
     Entry("api", "api:api", RUN, "Serve the HTTP API over a ClickHouse server."),
+    Entry("gateway", "gateway:gateway", RUN, "Serve clients over HTTP and OpenTelemetry, without Kafka."),
     Entry("demo", "demo:demo", RUN, "Send demo traffic of a small agent fleet."),
     Entry("mcp-proxy", "mcp_proxy:mcp_proxy", RUN, "Guard the tools of MCP servers with circuit breakers."),
     Entry("hook", "hook:hook", RUN, "Guard the tools of Claude Code with circuit breakers."),

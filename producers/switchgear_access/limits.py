@@ -23,6 +23,7 @@ class Limits:
     Args:
         requests_per_token: Requests in progress with one credential.
         requests_per_address: Requests in progress from one address.
+        streams_per_token: Streams of events to clients with one credential. They don't count as requests in progress.
         body_bytes: Size of a request's body.
         body_pause_s: Longest wait for the next part of a body.
         body_s: Longest time for a whole body.
@@ -32,6 +33,7 @@ class Limits:
 
     requests_per_token: int = 64
     requests_per_address: int = 64
+    streams_per_token: int = 4096
     body_bytes: int = 1_000_000
     body_pause_s: float = 5.0
     body_s: float = 12.0

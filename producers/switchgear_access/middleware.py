@@ -23,8 +23,8 @@ from switchgear_access.problem import ProblemError
 
 log = structlog.get_logger()
 
-RoleOf = Callable[[Scope], Role | None]
-"""The role that a request needs; None if it needs no login, as a health check."""
+RoleOf = Callable[[Scope], Role | tuple[Role, ...] | None]
+"""The role that a request needs, or several one of which it needs; None if it needs no login, as a health check."""
 _KEY: Final = "switchgear.principal"
 _LOG_EVERY_S: Final = 1.0
 _HOW: Final = "Send the header Authorization: Bearer <token>. `switchgear token create` makes a token."
@@ -44,6 +44,7 @@ class AccessControl:
         role_of: The role that a request needs.
         limits: Limits of one client.
         origins: Origins whose pages may read answers.
+        is_stream: Whether a request stays in progress for as long as its client wants. Such requests have a limit of their own.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class AccessControl:
         role_of: RoleOf,
         limits: Limits,
         origins: Origins,
+        is_stream: Callable[[Scope], bool] = lambda _scope: False,
     ) -> None:
         self._app = app
         self._authenticator = authenticator
@@ -62,7 +64,9 @@ class AccessControl:
         self._role_of = role_of
         self._limits = limits
         self._origins = origins
+        self._is_stream = is_stream
         self._by_token = InProgress(limits.requests_per_token, "token")
+        self._streams = InProgress(limits.streams_per_token, "token")
         self._by_address = InProgress(limits.requests_per_address, "address")
         self._failed = FailedLogins(limits.failed_logins, limits.login_every_s)
         self._log_throttle = Throttle(_LOG_EVERY_S)
@@ -117,14 +121,17 @@ class AccessControl:
                     "Create a token with `switchgear token create`, and set SWITCHGEAR_ACCESS_TOKENS_FILE for the server.",
                 )
             return LOCAL
-        running.enter_context(self._by_address.request(address))
+        stream = self._is_stream(scope)
+        if not stream:
+            running.enter_context(self._by_address.request(address))
         principal = await self._log_in(headers, address)
-        if not principal.may(needed):
-            held = ", ".join(sorted(principal.roles)) or "none"
+        roles = (needed,) if isinstance(needed, Role) else needed
+        if not any(map(principal.may, roles)):
+            held, wanted = ", ".join(sorted(principal.roles)) or "none", " or ".join(roles)
             raise ProblemError(
-                403, f"This needs the role {needed}. The token has: {held}.", f"Use a token with the role {needed}."
+                403, f"This needs the role {wanted}. The token has: {held}.", f"Use a token with the role {wanted}."
             )
-        running.enter_context(self._by_token.request(principal.credential))
+        running.enter_context((self._streams if stream else self._by_token).request(principal.credential))
         return principal
 
     async def _log_in(self, headers: Headers, address: str) -> Principal:

@@ -25,16 +25,30 @@ class ProblemError(SwitchgearError):
         detail: What is wrong, as a sentence.
         hint: What to do.
         headers: More headers of the answer.
+        extensions: More members of the answer.
     """
 
-    def __init__(self, status: int, detail: str, hint: str = "", headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        hint: str = "",
+        headers: Mapping[str, str] | None = None,
+        extensions: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(detail, hint=hint)
         self.status = status
         self.headers = dict(headers or {})
+        self._extensions = dict(extensions or {})
+
+    @property
+    def body(self) -> bytes:
+        """The answer's content."""
+        return encoded(members(self.status, self.message, self.hint) | self._extensions)
 
     async def send(self, send: Send) -> None:
         """Send the answer."""
-        body = encoded(members(self.status, self.message, self.hint))
+        body = self.body
         headers = {"content-type": MEDIA_TYPE, "content-length": str(len(body)), **self.headers}
         await send(
             {

@@ -225,6 +225,23 @@ class Settings(AccessSettings, ClientSettings):
         description="Names, comma-separated (also *.example.com), by which the HTTP API may be asked, beside localhost and addresses. "
         "Unset: all where api_http is more than this machine, else none.",
     )
+    gateway_http: str = Field(default="127.0.0.1:8622", description="host:port the gateway listens on.")
+    gateway_allowed_hosts: str | None = Field(
+        default=None, description="The same as api_allowed_hosts, for the gateway and gateway_http."
+    )
+    gateway_ack_s: float = Field(
+        default=10, ge=0.1, le=60, description="Longest wait of a request for Kafka's acknowledgements; then 503."
+    )
+    gateway_streams_per_token: int = Field(
+        default=4096, ge=1, le=100_000, description="Streams of circuits with one token; then 429."
+    )
+    gateway_otlp_grpc: str | None = Field(
+        default=None, description="host:port where the gateway takes OTLP over gRPC, usually port 4317; unset: nowhere."
+    )
+    gateway_otlp_spans_topic: str | None = Field(
+        default=None, description="Topic of a collector's Kafka exporter with traces, usually otlp_spans."
+    )
+    gateway_otlp_logs_topic: str | None = Field(default=None, description="The same with logs, usually otlp_logs.")
     api_url: str | None = Field(default=None, description="Where the command line finds the HTTP API.")
     api_cafile: Path | None = Field(
         default=None,
@@ -241,10 +258,11 @@ class Settings(AccessSettings, ClientSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
 
-    @field_validator("worker_http", "api_http")
+    @field_validator("worker_http", "api_http", "gateway_http", "gateway_otlp_grpc")
     @classmethod
-    def _address(cls, value: str) -> str:
-        _host_and_port(value)
+    def _address(cls, value: str | None) -> str | None:
+        if value is not None:
+            _host_and_port(value)
         return value
 
     @field_validator("clickhouse_url")
@@ -283,7 +301,7 @@ _EMPTY_IS_UNSET: Final = {
     for kind in (ClientSettings, AccessSettings)
     for name, field in kind.model_fields.items()
     if field.default in {None, False}
-} | {"api_cafile", "token"}
+} | {"api_cafile", "gateway_otlp_grpc", "gateway_otlp_logs_topic", "gateway_otlp_spans_topic", "token"}
 """Settings for which an empty value means unset, because templates write empty variables. An empty address is still an error."""
 
 

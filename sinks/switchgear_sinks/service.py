@@ -15,10 +15,11 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from switchgear_access.authenticator import Authenticator
 from switchgear_access.listening import check_listen, tls_options
+from switchgear_access.server import Server, listen, make_server, url_of
 from switchgear_schemas.errors import SettingsError, SwitchgearError
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.http_server import Probes, Server, create_probe_app, listen, make_server, url_of
 from switchgear_sinks.migrations import Layout, migrate, pending
+from switchgear_sinks.probes import Probes, create_probe_app
 from switchgear_sinks.store import Store, open_store
 from switchgear_sinks.writer import Writer, WriterLimits, WriterMetrics
 

@@ -45,6 +45,7 @@ BENCHES: Final[dict[str, Bench]] = {
     ),
     "adapters": Bench("What each adapter adds to a tool call of its framework"),
     "mcp_proxy": Bench("What the MCP proxy adds to a tool call, beside a bare proxy of FastMCP"),
+    "gateway": Bench("Executions a second through one core of the gateway, beside a bare echo of the same bytes"),
     "fleet_probes": Bench("Probes per recovery at 1, 10 and 50 processes, beside breakers of one process"),
     "fleet_latency": Bench(
         "From the failing call to the refusal in twenty other processes",

@@ -159,6 +159,7 @@ def _head(status: UpStatus) -> RenderableType:
         title.append(f"  ready in {status.ready_s:.1f} s", style="not bold bright_black")
     table = Table.grid(padding=(0, 2))
     table.add_row("API", Text(status.api_url, style=Style(link=status.api_url)))
+    table.add_row("Gateway", Text(status.gateway_url, style=Style(link=status.gateway_url)))
     table.add_row("Kafka", status.bootstrap)
     table.add_row("Data", Text(status.data_dir))
     return Group(title, table)
@@ -254,6 +255,7 @@ class UpStatus:
     """One frame of the view. ``ready_s`` is the seconds from start to ready, or None before that."""
 
     api_url: str
+    gateway_url: str
     bootstrap: str
     data_dir: str
     demo: bool

@@ -26,7 +26,7 @@ from switchgear_sinks.api.answers import answer_to, error_answer
 from switchgear_sinks.api.reads import Reads
 from switchgear_sinks.api.retention import RetentionRoute
 from switchgear_sinks.api.sql import SqlRoute
-from switchgear_sinks.http_server import Probes
+from switchgear_sinks.probes import Probes
 from switchgear_sinks.store import Store
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -11,11 +11,11 @@ from prometheus_client import CollectorRegistry
 
 from switchgear_access.listening import tls_options
 from switchgear_access.principal import Role
+from switchgear_access.server import listen, make_server, url_of
 from switchgear_access.tokens import new_token, with_token
 from switchgear_cli.main import run
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
-from switchgear_sinks.http_server import listen, make_server, url_of
 from tests.support.certificates import Authority
 from tests.support.engine import call, store_calls
 from tests.support.raw_http import answers, asked

@@ -1,4 +1,4 @@
-"""Slow, silent and ambiguous clients at the server of the sink and the API: raw sockets, small limits."""
+"""Slow, silent and ambiguous clients at a server: raw sockets, small limits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from switchgear_sinks.http_protocol import Connections
-from switchgear_sinks.http_server import listen, make_server
+from switchgear_access.connections import Connections
+from switchgear_access.server import listen, make_server
 from tests.support.raw_http import FRAMINGS, GET, answers, asked, connected, crowd, everything
 from tests.support.waiting import until
 

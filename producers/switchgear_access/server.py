@@ -1,76 +1,21 @@
-"""Serve an ASGI application inside a process that handles its own signals; and the probes that every server has."""
+"""Serve an ASGI application inside a process that handles its own signals."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import uvicorn
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 from uvicorn.protocols.http.flow_control import service_unavailable
 
+from switchgear_access.connections import Connections
 from switchgear_schemas.errors import SwitchgearError
-from switchgear_sinks.http_protocol import Connections
-from switchgear_sinks.store import Store
 
 _GRACE_S: Final = 3
 _BACKLOG: Final = 512
-_PING_LIMIT_S: Final = 5.0
 _PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
-
-
-class Probes:
-    """The handlers of ``/healthz``, ``/readyz`` and ``/metrics``.
-
-    Args:
-        store: Readiness needs its answer.
-        registry: The metrics to show.
-        readiness: More checks by name. While one is False, ``/readyz`` answers 503.
-    """
-
-    def __init__(
-        self, store: Store, registry: CollectorRegistry, readiness: Callable[[], Mapping[str, bool]] | None
-    ) -> None:
-        self._store = store
-        self._registry = registry
-        self._readiness = readiness or dict
-
-    async def healthz(self, _request: Request) -> Response:
-        """Answer 200 while the process serves."""
-        return JSONResponse({"status": "ok"})
-
-    async def readyz(self, _request: Request) -> Response:
-        """Answer 200 or 503, with the checks."""
-        try:
-            answered = await asyncio.wait_for(self._store.ping(), _PING_LIMIT_S)
-        except TimeoutError:
-            answered = False
-        checks = {"store": answered, **self._readiness()}
-        ready = all(checks.values())
-        return JSONResponse({"status": "ready" if ready else "not ready", "checks": checks}, 200 if ready else 503)
-
-    async def metrics(self, _request: Request) -> Response:
-        """Answer with the metrics in Prometheus' text format."""
-        return Response(generate_latest(self._registry), headers={"content-type": CONTENT_TYPE_LATEST})
-
-
-def create_probe_app(probes: Probes) -> Starlette:
-    """Return the application of a sink without the HTTP API."""
-    return Starlette(
-        routes=[
-            Route("/healthz", probes.healthz),
-            Route("/readyz", probes.readyz),
-            Route("/metrics", probes.metrics),
-        ]
-    )
 
 
 class ConcurrencyLimit:
