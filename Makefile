@@ -16,9 +16,9 @@ CHECK_PROCESSES ?= 2
 up: setup
 	@$(BIN)/switchgear up --demo $(ARGS)
 
-## check: style, types and the unit tests that need no ClickHouse, in under three minutes (ARGS="-k breaker" to choose)
+## check: style, types and the unit tests that are quick and need no ClickHouse, in under three minutes (ARGS="-k breaker" to choose)
 check: lint
-	$(BIN)/python -m pytest --numprocesses=$(CHECK_PROCESSES) --dist=loadfile -m 'not engine' tests/unit $(ARGS)
+	$(BIN)/python -m pytest --numprocesses=$(CHECK_PROCESSES) --dist=loadfile -m 'not engine and not slow' tests/unit $(ARGS)
 
 ## test: style, types and every test, with real servers (ARGS="-k breaker" to choose)
 test: lint

@@ -16,10 +16,12 @@ from uuid import uuid4
 
 import hypothesis
 import pytest
+import structlog
 
 from switchgear.runtime.background_thread import Background
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import Settings
+from tests.support.java_cache import use_java_cache
 from tests.support.kafka import RunningKafka, running_kafka
 from tests.support.secured import SecuredKafka, secured_kafka
 from tests.support.shared import shared_folder
@@ -27,6 +29,8 @@ from tests.support.shared import shared_folder
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's "&" has its jobs ignore Ctrl-C, and so would every command that the tests start and interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+use_java_cache()
 
 # An example has no time limit: a machine that stalls for a second must not fail a property.
 hypothesis.settings.register_profile(
@@ -72,7 +76,8 @@ def _no_client_left_open() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
-    """A command that a test runs in this process sets handlers and levels; the next test finds them as they were."""
+    """A command that a test runs in this process configures logging; the next test finds it as it was."""
+    configured = structlog.get_config()
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     levels = {logger: logger.level for logger in _named_loggers()}
@@ -83,6 +88,7 @@ def _logging_as_before() -> Iterator[None]:
         level = levels.get(logger, logging.NOTSET)
         if logger.level != level:  # setLevel() goes through all loggers
             logger.setLevel(level)
+    structlog.configure(**configured)
 
 
 def _named_loggers() -> list[logging.Logger]:
@@ -137,6 +143,17 @@ def _clients() -> set[Background]:
     return {each for each in list(_made) if each.alive}
 
 
+def _never_keep_a_logger() -> None:
+    """Let each log call look up the configuration: a kept logger would have that of a test that has ended."""
+    really = structlog.configure
+
+    @functools.wraps(really)
+    def configure(*args: Any, **options: Any) -> None:
+        really(*args, **options | {"cache_logger_on_first_use": False})
+
+    structlog.configure = configure
+
+
 def _record_each_background() -> None:
     really = Background.__init__
 
@@ -150,3 +167,4 @@ def _record_each_background() -> None:
 
 _made: Final[weakref.WeakSet[Background]] = weakref.WeakSet()
 _record_each_background()
+_never_keep_a_logger()

@@ -35,6 +35,7 @@ COMMANDS: Final = (
     Entry("tools", "reads:tools", ASK, "List the tools with their calls, errors and latency."),
     Entry("tool", "reads:tool", ASK, "Report one tool's health."),
     Entry("circuits", "reads:circuits", ASK, "List the circuits and their state."),
+    Entry("watch", "watch:watch", ASK, "Watch the circuits live: broken tools first."),
     Entry("slow", "reads:slow", ASK, "List the slowest calls."),
     Entry("errors", "reads:errors", ASK, "List the latest errors."),
     Entry("sql", "reads:sql", ASK, "Run one read-only SELECT on the stored data."),
@@ -53,5 +54,7 @@ COMMANDS: Final = (
     Entry("token", "token:token", CHANGE, "Create, list and revoke the tokens of the HTTP API."),
     Entry("migrate", "migrate:migrate", CHANGE, "Make or change the tables, or show what would be done."),
     Entry("topics", "topics:topics", CHANGE, "Create the Kafka topics and report those that differ."),
+    Entry("doctor", "doctor:doctor", ABOUT, "Check every part of the system, and say what to do."),
+    Entry("completion", "completion:completion", ABOUT, "Print the script that completes commands in your shell."),
     Entry("version", "version:version", ABOUT, "Print the versions of Switchgear and of what it runs on."),
 )

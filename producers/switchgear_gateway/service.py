@@ -20,10 +20,14 @@ from switchgear.transport import Wire
 from switchgear_access.authenticator import Authenticator
 from switchgear_access.connections import Connections
 from switchgear_access.listening import check_listen, tls_options
+from switchgear_access.principal import LOCAL
 from switchgear_access.server import Server, listen, make_server, url_of
 from switchgear_gateway.app import create_app
 from switchgear_gateway.bodies import Budget
+from switchgear_gateway.circuits.routes import CircuitRoutes
+from switchgear_gateway.decide import DecideRoutes
 from switchgear_gateway.executions import ExecutionRoutes
+from switchgear_gateway.hooks import HookRoutes
 from switchgear_gateway.otlp.grpc_receiver import serving_otlp_grpc
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp_routes import OtlpRoutes, Senders, grpc_credentials, otlp_topics
@@ -68,6 +72,7 @@ class Fleet:
 
 
 def parts_of(
+    settings: Settings,
     fleet: Fleet,
     publisher: Publisher,
     ingest: Ingest,
@@ -76,8 +81,13 @@ def parts_of(
 ) -> list[Part]:
     """Return the parts of the gateway. Add a part here."""
     budget = Budget()
+    submit, pattern = senders.of(LOCAL).submit, settings.family_pattern
+    key = None if settings.gateway_permit_key is None else settings.gateway_permit_key.get_secret_value().encode()
     return [
         ExecutionRoutes(publisher, budget),
+        CircuitRoutes(fleet.follower, family_pattern=pattern),
+        DecideRoutes(fleet.gear, submit, key=key),
+        HookRoutes(fleet.gear, submit, family_pattern=pattern),
         OtlpRoutes(ingest, senders, budget, registry),
         ProbeRoutes(registry, lambda: {"kafka": publisher.ready, "circuits": fleet.ready}),
     ]
@@ -103,7 +113,7 @@ async def run_gateway(settings: Settings) -> None:
     with listen(settings.gateway_http, ADDRESS_SETTING) as listening:
         fleet, publisher, ingest = Fleet(settings), Publisher(settings, registry), Ingest()
         senders = Senders(authenticator, publisher)
-        parts = parts_of(fleet, publisher, ingest, senders, registry)
+        parts = parts_of(settings, fleet, publisher, ingest, senders, registry)
         app = create_app(parts, settings, registry=registry, authenticator=authenticator)
         server = make_server(app, Connections(max_open=_MAX_CONNECTIONS), tls)
         topics = otlp_topics(settings, ingest, senders)

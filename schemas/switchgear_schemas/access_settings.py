@@ -8,6 +8,8 @@ from typing import Final
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
+LEAST_KEY_BYTES: Final = 16
+"""Of a key that signs. A shorter one could be guessed from a signature."""
 _ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:\d{1,5})?|https?://\[[0-9a-f:]+\](:\d{1,5})?")
 
 
@@ -37,11 +39,22 @@ class AccessSettings(BaseModel):
     access_requests_per_address: int = Field(
         default=64, ge=1, le=100_000, description="The same from one address. Raise it behind a proxy."
     )
+    gateway_permit_key: SecretStr | None = Field(
+        default=None,
+        description="A secret of all gateways together, at least 16 bytes, that signs permits. Unset: each gateway has its own.",
+    )
     tls_certfile: Path | None = Field(default=None, description="PEM file of the server's certificate and its chain.")
     tls_keyfile: Path | None = Field(
         default=None, description="PEM file of its private key; unset where tls_certfile holds the key too."
     )
     tls_key_password: SecretStr | None = Field(default=None, description="Of an encrypted private key.")
+
+    @field_validator("gateway_permit_key")
+    @classmethod
+    def _long_enough(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and len(value.get_secret_value().encode()) < LEAST_KEY_BYTES:
+            raise ValueError(f"must be at least {LEAST_KEY_BYTES} bytes: `openssl rand -hex 32` makes one")
+        return value
 
     @field_validator("access_cors_origins")
     @classmethod

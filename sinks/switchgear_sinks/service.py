@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import structlog
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
+from switchgear.telemetry.registry import process_registry
 from switchgear_access.authenticator import Authenticator
 from switchgear_access.listening import check_listen, tls_options
 from switchgear_access.server import Server, listen, make_server, url_of
@@ -51,7 +51,7 @@ async def run_sink(
     authenticator = _access(settings) if api else None
     tls = tls_options(settings)
     stopping = _stop_on_signals()
-    registry = _registry()
+    registry = process_registry("sink")
     with listen(settings.api_http, _ADDRESS_SETTING) as listening:
         async with await open_store(settings) as store:
             log.info("store opened", store=str(store.location))
@@ -100,7 +100,7 @@ async def run_api(settings: Settings, *, grpc_address: str | None = None) -> Non
     authenticator = _access(settings)
     tls = tls_options(settings)
     stopping = _stop_on_signals()
-    registry = _registry()
+    registry = process_registry("api")
     with listen(settings.api_http, _ADDRESS_SETTING) as listening:
         async with await open_store(settings) as store:
             log.info("store opened", store=str(store.location))
@@ -175,14 +175,6 @@ def _stop_on_signals() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     return stopping
-
-
-def _registry() -> CollectorRegistry:
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)
-    GCCollector(registry=registry)
-    return registry
 
 
 def _instance_of(store: Store) -> str | None:

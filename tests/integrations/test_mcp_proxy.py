@@ -19,6 +19,7 @@ from mcp import MCPError
 from switchgear import BreakerPolicy, FunctionHooks, Switchgear
 from switchgear.classify.tool_failure import META_KEY
 from switchgear_cli.local.ports import any_free_port
+from switchgear_cli.main import run
 from switchgear_cli.mcp_proxy.server import ProxyServer
 from switchgear_cli.mcp_proxy.servers import CommandServer, UrlServer
 from switchgear_cli.mcp_proxy.watch import Watch
@@ -263,17 +264,18 @@ async def test_http_in_front_of_a_command_gives_each_client_a_process_and_ends_i
         (["--wrap", "good.json", "--unwrap", "good.json"], "--wrap and --unwrap only rewrite a file."),
     ],
 )
-def test_a_wrong_command_line_is_one_sentence_and_nothing_on_standard_output(words, sentence, tmp_path):
+def test_a_wrong_command_line_is_one_sentence_and_nothing_on_standard_output(
+    words, sentence, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.json").write_text('{"mcpServers": ')
     (tmp_path / "good.json").write_text('{"mcpServers": {"github": {"command": "python"}}}')
-    done = subprocess.run(
-        [*PROXY, *words], cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=LIMIT_S, check=False
-    )
-    assert done.returncode in {1, 2}
-    assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "secret" not in done.stderr
-    assert done.stdout == ""
+    assert run(["mcp-proxy", *words]) in {1, 2}
+    printed = capsys.readouterr()
+    assert sentence in printed.err
+    assert "Traceback" not in printed.err
+    assert "secret" not in printed.err
+    assert printed.out == ""
 
 
 def test_without_fastmcp_the_command_names_the_extra():

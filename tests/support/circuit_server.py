@@ -53,7 +53,7 @@ async def serving(
     try:
         yield listening.getsockname()[1]
     finally:
-        routes.close()
+        routes.stop()
         server.should_exit = True
         async with asyncio.timeout(20):
             await serve

@@ -16,6 +16,7 @@ from switchgear_cli.local.jars import KAFKA_VERSION
 from switchgear_cli.local.kafka import LocalKafka, brokers_online, server_properties
 from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas.settings import Settings, load_settings
+from tests.support.java_cache import make_java_cache
 
 BACKEND_VARIABLE = "SWITCHGEAR_TEST_BACKEND"
 
@@ -51,6 +52,7 @@ def running_kafka() -> Iterator[RunningKafka]:
         with _container() as bootstrap:
             yield RunningKafka(bootstrap)
     elif backend == "local":
+        make_java_cache()
         with (
             tempfile.TemporaryDirectory(prefix="switchgear-test-") as folder,
             LocalKafka(Path(folder), any_free_port()) as kafka,

@@ -81,6 +81,7 @@ def mcp_proxy(
     servers = _servers(
         words, name, url or _variable("--url-env", url_env), (*header, *_variables(header_env)), config, only
     )
+    address, chains = _host_and_port(http), _chains(fallback)
     try:
         from switchgear_cli.mcp_proxy.run import Options, run  # noqa: PLC0415 - fastmcp takes half a second to import
     except ModuleNotFoundError as error:
@@ -93,7 +94,7 @@ def mcp_proxy(
     settings = load_settings(policy_file=policy_file, log_level=log_level, log_format=log_format)
     configure_client_logging(settings)
     _quiet_libraries()
-    run(Options(servers, _host_and_port(http), call_timeout, terminal_after, _chains(fallback), settings.policy_file))
+    run(Options(servers, address, call_timeout, terminal_after, chains, settings.policy_file))
     return 0
 
 

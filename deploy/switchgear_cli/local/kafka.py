@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import os
+import shlex
 import shutil
 import socket
 import struct
@@ -19,6 +21,8 @@ from switchgear_cli.local.jars import JVM_FLAGS, class_path, java_binary, kafka_
 from switchgear_cli.local.ports import any_free_port, is_free
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 
+JVM_OPTIONS_VARIABLE: Final = "KAFKA_JVM_PERFORMANCE_OPTS"
+"""More options for Java, as for Kafka's own scripts."""
 _FORMAT_TIMEOUT_S: Final = 60.0
 _MINIMUM_FREE_BYTES: Final = 256 * 1024 * 1024
 _LOCK_TIMEOUT_S: Final = 5.0  # a broker that was killed a moment ago may still hold the lock
@@ -207,6 +211,7 @@ class LocalKafka:
             return [
                 str(java_binary()),
                 *JVM_FLAGS,
+                *shlex.split(os.environ.get(JVM_OPTIONS_VARIABLE, "")),
                 f"-Dlog4j2.configurationFile={log4j2.as_uri()}",
                 f"-Dswitchgear.kafka.log={self.log_file}",
                 "-cp",

@@ -104,6 +104,16 @@ class ApiClient:
         """Return the rows of a query."""
         return self._send("POST", "/v1/sql", json={"query": query})
 
+    def readiness(self) -> dict[str, Any]:
+        """Return ``status``, and ``checks`` by name. The API may be reachable and not ready."""
+        answer = self._request("GET", "/readyz")
+        content = _object(answer)
+        if content is None or "status" not in content:
+            raise ApiUnavailableError(
+                f"What answers at {self.url} is not the Switchgear API (status {answer.status_code}).", hint=_WAY_OUT
+            )
+        return content
+
     def retention(self) -> dict[str, Any]:
         """Return how long rows are kept, and in which store."""
         return self._get("/v1/retention")
@@ -129,14 +139,17 @@ class ApiClient:
         given = {name: str(value) for name, value in parameters.items() if value is not None}
         return self._send("GET", path, params=given)
 
-    def _send(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
+    def _request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
         try:
-            answer = self._http.request(method, path, **arguments)
+            return self._http.request(method, path, **arguments)
         except httpx.TimeoutException:
             raise ApiUnavailableError(f"The API at {self.url} did not answer in time.", hint=_WAY_OUT) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             reason = str(error) or type(error).__name__
             raise ApiUnavailableError(f"The API at {self.url} cannot be reached ({reason}).", hint=_WAY_OUT) from None
+
+    def _send(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
+        answer = self._request(method, path, **arguments)
         content = _object(answer)
         if answer.is_success and content is not None:
             return content

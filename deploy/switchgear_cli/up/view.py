@@ -146,7 +146,7 @@ def frame(status: UpStatus) -> RenderableType:
     """Return the whole frame."""
     parts: list[RenderableType] = [_head(status), _components(status.components)]
     if status.ready_s is not None:
-        parts.extend([Text(""), _counts(status.readings), _transitions(status.readings.transitions)])
+        parts.extend([Text(""), _counts(status.readings), transition_table(status.readings.transitions)])
     parts.append(Text(status.doing or "Ctrl-C stops everything.", style="bright_black"))
     return Group(*parts)
 
@@ -190,7 +190,8 @@ def _counts(readings: Readings) -> Text:
     return text
 
 
-def _transitions(transitions: Iterable[TransitionLine]) -> Table:
+def transition_table(transitions: Iterable[TransitionLine]) -> Table:
+    """Return a table of the newest changes of state, a line each."""
     table = Table.grid(padding=(0, 2))
     for transition in list(transitions)[:_LAST_TRANSITIONS]:
         table.add_row(

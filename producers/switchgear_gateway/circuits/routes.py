@@ -6,8 +6,8 @@ import gzip
 import random
 import zlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator
-from typing import Final
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -55,6 +55,34 @@ class CircuitRoutes:
         ]
 
     @property
+    def openapi(self) -> Mapping[str, Mapping[str, Any]]:
+        """OpenAPI's path items."""
+        tool = {"name": "tool", "in": "query", "description": "Glob of tools.", "schema": {"type": "string"}}
+        last = {"name": "Last-Event-ID", "in": "header", "description": "Go on after it.", "schema": {"type": "string"}}
+        records = {"type": "object", "additionalProperties": {"type": "object"}}
+        snapshot = {"type": "object", "properties": {"version": {"type": "string"}, "circuits": records}}
+        return {
+            "/v1/circuits": {
+                "get": {
+                    "summary": "The circuits now, by id.",
+                    "parameters": [tool],
+                    "responses": {
+                        "200": _documented("The circuits.", "application/json", snapshot),
+                        "304": {"description": "They are those of If-None-Match."},
+                    },
+                }
+            },
+            "/v1/circuits/stream": {
+                "get": {
+                    "summary": "The circuits, and each change of them.",
+                    "description": "Events: `snapshot`, `circuit` and `heartbeat`.",
+                    "parameters": [tool, last],
+                    "responses": {"200": _documented("Server-sent events.", "text/event-stream", {"type": "string"})},
+                }
+            },
+        }
+
+    @property
     def streams(self) -> int:
         """The number of open streams."""
         return self._hub.streams
@@ -68,7 +96,7 @@ class CircuitRoutes:
         """Pass on changes until it is cancelled."""
         await self._hub.run()
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """End the streams, so that their clients go to another gateway. Call it before the server waits for its requests to end."""
         self._hub.close()
 
@@ -150,6 +178,10 @@ class _Refused:
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         await self._problem.send(send)
+
+
+def _documented(description: str, media: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"description": description, "content": {media: {"schema": schema}}}
 
 
 def _busy(detail: str, hint: str) -> ProblemError:

@@ -20,11 +20,39 @@ SERVICES = COMPOSE["services"]
 LASTING = ["kafka", "clickhouse", "worker", "sink", "api"]
 
 
+MONITORING = ["prometheus", "grafana"]
+
+
 def test_the_compose_file_starts_the_whole_system():
-    assert set(SERVICES) == {*LASTING, "topics", "cli"}
+    assert set(SERVICES) == {*LASTING, "topics", "cli", *MONITORING}
+    assert {name for name, each in SERVICES.items() if "profiles" in each} == {"cli", *MONITORING}
 
 
-@pytest.mark.parametrize("name", LASTING)
+def test_the_profile_for_monitoring_mounts_files_that_exist():
+    for name in MONITORING:
+        assert SERVICES[name]["profiles"] == ["monitoring"]
+        sources = [volume.split(":")[0] for volume in SERVICES[name]["volumes"] if volume.startswith("./")]
+        assert all((ROOT / source).exists() for source in sources)
+        assert len(sources) == 2
+
+
+def test_prometheus_scrapes_each_server_at_its_port_and_the_api_with_its_token():
+    config = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
+    jobs = {job["job_name"]: job for job in config["scrape_configs"]}
+    targets = {name: job["static_configs"][0]["targets"] for name, job in jobs.items()}
+    environment = SERVICES["worker"]["environment"]
+    ports = {name: environment[f"SWITCHGEAR_{name}_HTTP"].rpartition(":")[2] for name in ("WORKER", "API")}
+    assert targets == {
+        "switchgear-worker": [f"worker:{ports['WORKER']}"],
+        "switchgear-sink": [f"sink:{ports['API']}"],
+        "switchgear-api": [f"api:{ports['API']}"],
+    }
+    (mounted,) = SERVICES["prometheus"]["configs"]
+    assert jobs["switchgear-api"]["authorization"]["credentials_file"] == mounted["target"]
+    assert COMPOSE["configs"][mounted["source"]]["content"] == environment["SWITCHGEAR_TOKEN"]
+
+
+@pytest.mark.parametrize("name", [*LASTING, *MONITORING])
 def test_every_lasting_service_has_a_health_check_and_is_restarted(name):
     assert SERVICES[name]["healthcheck"]["test"]
     assert SERVICES[name]["restart"] == "unless-stopped"
@@ -45,6 +73,8 @@ def test_every_service_with_data_has_a_named_volume(name):
         ("sink", "clickhouse", "service_healthy"),
         ("api", "sink", "service_healthy"),
         ("cli", "api", "service_healthy"),
+        ("prometheus", "api", "service_healthy"),
+        ("grafana", "prometheus", "service_healthy"),
     ],
 )
 def test_services_start_in_order(name, first, condition):
@@ -90,9 +120,9 @@ def test_ports_are_published_on_this_machine_only(name):
     assert all(port.startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
 
 
-@pytest.mark.parametrize("name", ["kafka", "clickhouse"])
+@pytest.mark.parametrize("name", ["kafka", "clickhouse", *MONITORING])
 def test_images_are_pinned(name):
-    assert re.fullmatch(r"[\w./-]+:\d[\w.-]*", SERVICES[name]["image"])
+    assert re.fullmatch(r"[\w./-]+:v?\d[\w.-]*", SERVICES[name]["image"])
 
 
 def test_the_image_runs_without_root_and_signals_reach_the_process():

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 from types import SimpleNamespace
 
+import msgspec
 from prometheus_client import CollectorRegistry
 
 import switchgear
 import switchgear.testing
+from switchgear.classify.tool_failure import tool_failure
+from switchgear_gateway.decide import DecideRequest, Refused
+from switchgear_gateway.outcomes import OutcomeRequest
 from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy, Cusum
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
-from tests.support.snippets import REPOSITORY
+from tests.support.snippets import REPOSITORY, snippets
 
 REFERENCE = REPOSITORY / "docs" / "reference"
 
@@ -41,6 +46,19 @@ def test_policy_page_has_every_value_with_its_defaults():
         for name in BreakerPolicy.model_fields
     }
     assert {name: list(defaults) for name, *defaults in rows} == values | cusum
+
+
+def test_page_of_permits_over_http_has_every_field_of_the_requests_and_of_a_refusal():
+    page = (REFERENCE / "gateway-permits.md").read_text()
+    for title, request in (("## Ask", DecideRequest), ("## Report", OutcomeRequest)):
+        table = page.partition(title)[2].partition("\n## ")[0]
+        named = re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE)
+        assert set(re.findall(r"`(\w+)`", " ".join(named))) == set(request.__struct_fields__)
+    (shown,) = snippets("docs/reference/gateway-permits.md", "json")
+    assert set(json.loads(shown)) == set(Refused.__struct_fields__)
+    refusal = msgspec.convert(json.loads(shown), Refused)
+    found = tool_failure("fleet", "", retry_after_s=1.0, correlation_id="", now=0.0)
+    assert set(refusal.toolFailure) == set(found)
 
 
 def _shown(value: object) -> str:

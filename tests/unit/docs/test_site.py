@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.snippets import REPOSITORY
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):

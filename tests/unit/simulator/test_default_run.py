@@ -1,7 +1,11 @@
 """The default run: a thousand processes, two hundred tools, outages and every kind of fault."""
 
+import pytest
+
 from tests.simulator.scenario import Scenario
 from tests.simulator.simulation import Simulation
+
+pytestmark = pytest.mark.slow
 
 
 def test_every_invariant_holds_with_a_thousand_processes_and_two_hundred_tools():

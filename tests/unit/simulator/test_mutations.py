@@ -28,6 +28,8 @@ from tests.simulator.network import Network
 from tests.simulator.simulation import Simulation
 from tests.unit.simulator.small import small
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(1, 5)
 
 

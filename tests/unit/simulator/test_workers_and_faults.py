@@ -6,6 +6,8 @@ from tests.simulator.simulation import Simulation
 from tests.simulator.workers import PATIENCE_S
 from tests.unit.simulator.small import small
 
+pytestmark = pytest.mark.slow
+
 QUIET = {
     "outage_every_s": 0.0,
     "server_outage_every_s": 0.0,

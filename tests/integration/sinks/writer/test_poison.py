@@ -103,14 +103,20 @@ async def test_records_that_are_small_for_the_broker_and_large_for_us_stop_nothi
 
 
 FINE = RawRecord(execution("good"))
+
+
+def bomb(codec: str) -> bytes:
+    return batch(compressed(payload([RawRecord(bytes(200 * MB))] * 2), codec), 2, codec)
+
+
 UNREADABLE = {
-    "a header's name that is not UTF-8": batch(
+    "a header's name that is not UTF-8": lambda: batch(
         payload([FINE, RawRecord(execution("good"), headers=[(b"\xff\xfe", b"")])]), 2
     ),
-    "bytes behind an lz4 stream": batch(compressed(payload([FINE] * 2), "lz4") + b"garbage", 2, "lz4"),
-    "a gzip bomb": batch(compressed(payload([RawRecord(bytes(200 * MB))] * 2), "gzip"), 2, "gzip"),
-    "a zstd bomb": batch(compressed(payload([RawRecord(bytes(200 * MB))] * 2), "zstd"), 2, "zstd"),
-    "an lz4 bomb": batch(compressed(payload([RawRecord(bytes(200 * MB))] * 2), "lz4"), 2, "lz4"),
+    "bytes behind an lz4 stream": lambda: batch(compressed(payload([FINE] * 2), "lz4") + b"garbage", 2, "lz4"),
+    "a gzip bomb": lambda: bomb("gzip"),
+    "a zstd bomb": lambda: bomb("zstd"),
+    "an lz4 bomb": lambda: bomb("lz4"),
 }
 
 
@@ -118,7 +124,7 @@ UNREADABLE = {
 async def test_a_batch_that_kafkas_client_cannot_read_is_a_dead_letter_for_each_record(
     here: Settings, what: str
 ) -> None:
-    (first,) = await produce_raw(here, here.topics.executions, OWN, [UNREADABLE[what]])
+    (first,) = await produce_raw(here, here.topics.executions, OWN, [UNREADABLE[what]()])
     (after,) = await produce(here, [good()])
     stored, dead = await sunk(here)
     assert after in stored

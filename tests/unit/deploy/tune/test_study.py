@@ -51,6 +51,7 @@ def test_a_tool_that_is_only_slow_gets_a_slow_call_rule_and_keeps_its_failure_ru
     assert not {"cusum", "failure_rate_threshold", "consecutive_failures"} & values.keys()
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_answer_in_one_process_and_in_two():
     calls = recorded(seconds=1600, outages=[(300, 360), (1000, 1060)])
     one, again, two = (searched(calls, candidates=6, processes=number) for number in (1, 1, 2))

@@ -264,7 +264,7 @@ async def test_a_stream_ends_when_the_gateway_stops_or_its_time_is_over(
     monkeypatch.setattr(stream, "LIFETIME_S", (600.0, 900.0))
     async with fleet.stream() as events:
         await events.next()
-        fleet.routes.close()
+        fleet.routes.stop()
         while await events.next() is not None:
             pass
     assert (await fleet.get("/v1/circuits")).status_code == 503
