@@ -170,7 +170,9 @@ class GatewayFollower(Follower):
             if problem is not None and problem != self._last_error:
                 log.warning("%s; trying again", problem)
             self._last_error = problem
-            await asyncio.sleep(random.uniform(0, pause) + min(wait_s or 0.0, _LONGEST_WAIT_S))  # noqa: S311 - spreads reconnects
+            if wait_s is not None:
+                pause = min(pause, wait_s)
+            await asyncio.sleep(min(wait_s or 0.0, _LONGEST_WAIT_S) + random.uniform(0, pause))  # noqa: S311 - spreads reconnects
 
     async def _follow(self) -> None:
         """Follow one stream to its end."""

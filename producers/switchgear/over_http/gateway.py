@@ -94,7 +94,7 @@ class Gateway:
             how = "The token is not valid there" if self.token else "It needs a token"
             return f"{found.rstrip('.')}. {how}: pass token=… or set SWITCHGEAR_TOKEN"
         if status == 403:
-            return f"{found.rstrip('.')}. The token needs the roles emit and read"
+            return f"{found.rstrip('.')}. The token needs the role emit"
         if status == 404:
             return f"{found.rstrip('.')}. Check that this is the address of a gateway"
         return found

@@ -192,7 +192,7 @@ class GatewaySender(Sender):
         pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**self._failures) * random.uniform(0.5, 1)  # noqa: S311 - spreads clients
         self._failures = min(self._failures + 1, 30)
         if reply.wait_s is not None:
-            pause += min(reply.wait_s, _LONGEST_WAIT_S)
+            pause = min(reply.wait_s, _LONGEST_WAIT_S) + min(pause, reply.wait_s)
         elif worked and reply.down:
             pause = 0.0  # perhaps the gateway only closed an idle connection
         self._note(reply.problem, pause)

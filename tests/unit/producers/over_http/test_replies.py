@@ -59,9 +59,7 @@ def test_a_refused_token_is_named_with_what_the_gateway_says_and_without_its_tex
     assert "sgt_secret" not in found.problem + repr(GATEWAY)
     assert (found.again, found.resent, found.down) == ([0, 1, 2], False, True)
     found = reply(403, {"detail": "This needs the role emit. The token has: read."})
-    assert "This needs the role emit. The token has: read. The token needs the roles emit and read" in str(
-        found.problem
-    )
+    assert "This needs the role emit. The token has: read. The token needs the role emit" in str(found.problem)
 
 
 def test_a_request_that_is_too_large_is_split_until_one_event_is_left() -> None:
