@@ -76,6 +76,12 @@ class ClientSettings(BaseModel):
         description="Longest time that the first call waits until the fleet's circuits are loaded.",
     )
     local: bool = Field(default=False, description="true: no Kafka. The process's own breakers decide alone.")
+    gateway_url: str | None = Field(
+        default=None, description="The address of a gateway, https://host:port, which clients use in place of Kafka."
+    )
+    token: SecretStr | None = Field(
+        default=None, description="The token that commands send to the HTTP API, and clients to a gateway."
+    )
 
     @field_validator("kafka_security_protocol", "kafka_sasl_mechanism", mode="before")
     @classmethod
@@ -115,6 +121,23 @@ class ClientSettings(BaseModel):
     def _key(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and len(value.get_secret_value().encode()) > 64:
             raise ValueError("must be 1 to 64 bytes")
+        return value
+
+    @field_validator("token")
+    @classmethod
+    def _one_line(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None:
+            return None
+        text = value.get_secret_value().strip()  # a file ends with a line feed
+        if not text.isascii() or not text.isprintable() or " " in text:
+            raise ValueError("must be one word of printable ASCII characters")
+        return SecretStr(text)
+
+    @field_validator("gateway_url")
+    @classmethod
+    def _gateway(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("must start with http:// or https://")
         return value
 
     @property
@@ -224,7 +247,6 @@ class Settings(AccessSettings, ClientSettings):
         default=None,
         description="PEM file of the CA certificates that commands trust for api_url; the system's where unset.",
     )
-    token: SecretStr | None = Field(default=None, description="The token that commands send to the HTTP API.")
     sql_max_rows: int = Field(default=10_000, ge=1, le=1_000_000)
     sql_max_seconds: float = Field(default=10, gt=0, le=600)
     sql_unwalled: bool = Field(
@@ -242,16 +264,6 @@ class Settings(AccessSettings, ClientSettings):
         if value is not None:
             _host_and_port(value)
         return value
-
-    @field_validator("token")
-    @classmethod
-    def _one_line(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is None:
-            return None
-        text = value.get_secret_value().strip()  # a file ends with a line feed
-        if not text.isascii() or not text.isprintable() or " " in text:
-            raise ValueError("must be one word of printable ASCII characters")
-        return SecretStr(text)
 
     @field_validator("clickhouse_url")
     @classmethod

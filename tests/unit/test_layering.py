@@ -31,7 +31,7 @@ CONFINED = {  # a library -> the only packages that may import it
 }
 SDK_MAY_IMPORT = {"aiokafka", "msgspec", "pydantic", "switchgear", "switchgear_schemas", "uuid_utils"}
 # Imported inside the function that needs it, with a clear error where it is missing; pytest by its own plugin.
-SDK_WITH_EXTRA = {"google", "opentelemetry", "prometheus_client", "pytest", "yaml"}
+SDK_WITH_EXTRA = {"google", "httpx", "opentelemetry", "prometheus_client", "pytest", "yaml"}
 # Only the adapter of a framework imports it, and only that adapter.
 FRAMEWORKS = {
     "agent_framework": {"agent_framework"},

@@ -7,20 +7,18 @@ exist yet, the follower tries again, and the table keeps what it has.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable
 from typing import Any, Final
 
 from switchgear import arguments
 from switchgear.arguments import FromEnv
-from switchgear.follower.status import STALE_AFTER_S, BrokerTime, FollowerStatus, LastAnswer
+from switchgear.follower.base import Follower
+from switchgear.follower.status import LastAnswer
 from switchgear.follower.table import CircuitRecord, CircuitTable, RecordListener
-from switchgear.follower.view import CircuitView
-from switchgear.runtime.background_thread import Background, NotStartedError, clean_up, stop_if_cancelled
-from switchgear.runtime.fork import call_in_child, importing
+from switchgear.runtime.background_thread import Background, clean_up, stop_if_cancelled
+from switchgear.runtime.fork import importing
 from switchgear.runtime.throttled_log import Throttle
 from switchgear_schemas.connection import METADATA_MAX_AGE_MS, KafkaConnection
 from switchgear_schemas.errors import SwitchgearError
@@ -38,16 +36,13 @@ _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
 _STOP_LIMIT_S: Final = 2.0
 _LAG_EVERY_S: Final = 1.0
-_LOOK_S: Final = 0.005
-_LONGEST_LOOK_S: Final = 0.05
-"""For coroutines, because a thousand of them may wait at once."""
 
 
 class _TopicChangedError(Exception):
     """The topic was deleted, and perhaps created again with versions from the start, or it has more partitions now."""
 
 
-class CircuitFollower(FromEnv):
+class CircuitFollower(Follower, FromEnv):
     """Keeps the table of circuits current in the background.
 
     Attributes:
@@ -82,70 +77,21 @@ class CircuitFollower(FromEnv):
         self._fetch_wait_s = fetch_wait_s
         self._connection = arguments.connection("connection", connection)
         self._topic = TopicNames(prefix=topic_prefix).circuits
-        self._background = background or Background("switchgear-follower")
-        self._background.add("follower", self._run)
-        call_in_child(self._reset_in_child)
-        self.table = CircuitTable()
-        self.broker_time = BrokerTime()
-        self.loaded = False
-        self._read_here = False
-        """Whether this process loaded the circuits. A forked child has those of its parent, which may be old."""
-        self.listeners: list[Callable[[CircuitView], None]] = []
+        super().__init__(background or Background("switchgear-follower"))
         self.record_listeners: list[RecordListener] = []
         self._consumer: Any = None
         self._answered = LastAnswer()
-        self._lag = 0
         self._next_lag = 0.0
-        self._last_error: str | None = None
         self._throttle = Throttle(_REPORT_EVERY_S)
-
-    def start(self) -> None:
-        """Start the background thread, and return at once."""
-        self._background.loop()
-
-    def wait_loaded(self, timeout: float) -> bool:
-        """Block until this process has loaded the circuits, at most ``timeout`` seconds. Don't call it in an event loop."""
-        deadline = time.monotonic() + timeout
-        while self._must_wait(deadline):
-            time.sleep(_LOOK_S)
-        return self.loaded and self._read_here
-
-    async def until_loaded(self, timeout: float) -> bool:  # noqa: ASYNC109 - the same signature as wait_loaded
-        """Do the same as :meth:`wait_loaded`, without blocking the event loop."""
-        deadline, pause = time.monotonic() + timeout, _LOOK_S
-        while self._must_wait(deadline):
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_LOOK_S)
-        return self.loaded and self._read_here
-
-    def close(self, timeout: float = 5.0) -> bool:
-        """End the background thread, which may be shared. Return whether it ended in time."""
-        return self._background.close(timeout)
 
     def age_s(self) -> float | None:
         """Return the seconds since the broker last answered a fetch of every partition, or None before the first answer."""
         return self._answered.age_s()
 
-    def status(self) -> FollowerStatus:
-        """Return the status as of now."""
-        age_s = self.age_s()
-        return FollowerStatus(
-            loaded=self.loaded,
-            connected=self._consumer is not None,
-            circuits=len(self.table.views),
-            lag=self._lag if self.loaded else None,
-            age_s=age_s,
-            malformed=self.table.malformed,
-            last_error=self._last_error,
-            stale=age_s is None or age_s >= STALE_AFTER_S,
-        )
-
-    def _must_wait(self, deadline: float) -> bool:
-        if self._background.closed or (self.loaded and self._read_here) or time.monotonic() >= deadline:
-            return False
-        with contextlib.suppress(NotStartedError):  # there may be a thread before the time is over
-            self.start()
-        return True
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection to the broker."""
+        return self._consumer is not None
 
     async def _run(self) -> None:
         pause = _FIRST_PAUSE_S

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -137,6 +138,22 @@ class Views(dict[str, CircuitView]):
     def known(self, circuit_id: str) -> CircuitView | None:
         """Return the last record of a circuit, whatever calls are answered."""
         return dict.get(self, circuit_id)
+
+
+def dated(expired: Callable[[], bool], look: Callable[[], object]) -> type[Views]:
+    """Return a class of views that calls ``look`` before it answers with a state that has ``expired``. ``look`` may replace the class."""
+
+    class DatedViews(Views):
+        __slots__ = ()
+
+        def get(self, key: str, default: Any = None) -> Any:
+            if expired():
+                look()
+                if type(self) is not DatedViews:
+                    return self.get(key, default)
+            return dict.get(self, key, default)
+
+    return DatedViews
 
 
 class SilentViews(Views):

@@ -133,6 +133,11 @@ class MemoryFollower:
         clock: Returns monotonic seconds.
     """
 
+    stale_after_s = STALE_AFTER_S
+    """A state that was not confirmed for so long may be outdated."""
+    expired = None
+    """See :class:`switchgear.follower.base.Follower`."""
+
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._away_since: float | None = None
