@@ -53,7 +53,7 @@ async def test_gateway_page_has_every_route_and_its_roles():
     assert {(method, path) for method, path, _ in named} == served
     for method, path, roles in named:
         needed = role_of({"path": path, "method": method})
-        assert roles == (" or ".join(f"`{role}`" for role in needed) if needed else "–"), path
+        assert roles == (" or ".join(f"`{role}`" for role in needed) if needed else "none"), path
     await fleet.gear.aclose()
 
 
