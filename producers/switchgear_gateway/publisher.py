@@ -28,6 +28,8 @@ MAX_EVENTS: Final = 50_000
 """Events that are sent and not yet answered."""
 MAX_BYTES: Final = 64 * 1_048_576
 """Their size."""
+_AWAY_AFTER_S: Final = 5.0
+"""Without an answer of Kafka for this time, or for half of the wait of a request, new requests are refused at once."""
 _AWAY_RETRY_S: Final = 2
 _POLL_S: Final = 0.02
 
@@ -174,7 +176,7 @@ class Publisher(Collector):
         """
         count = sum(len(run.values) for run in runs.values())
         size = sum(sum(map(len, run.values)) for run in runs.values())
-        if self._outbox.away_s(time.monotonic()) is not None:
+        if self._outbox.silent_s(time.monotonic()) >= min(_AWAY_AFTER_S, self._ack_s / 2):
             raise ProblemError(
                 503,
                 "Kafka does not answer. Nothing was stored.",
