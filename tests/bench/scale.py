@@ -142,7 +142,11 @@ def main() -> int:
     for title, name in ROWS.items():
         values = [getattr(each, name) for each in plans]
         print(
-            f"| {title} | " + " | ".join(f"{value:,.1f}" if value < 10 else f"{value:,.0f}" for value in values) + " |"
+            f"| {title} | "
+            + " | ".join(
+                f"{value:,.1f}" if isinstance(value, float) and value < 10 else f"{value:,.0f}" for value in values
+            )
+            + " |"
         )
     most = given["broker_connections"]
     for size, each in zip(SIZES, plans, strict=True):
