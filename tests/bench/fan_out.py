@@ -110,7 +110,7 @@ async def measure(
         await producer.start()
         stack.push_async_callback(producer.stop)
         for each in range(settings.topic_partitions):  # a new topic's leaders come one after the other
-            await producer.send_and_wait(settings.topics.circuits, b"{}", key=b"first", partition=each)
+            await producer.send_and_wait(settings.topics.circuits, None, key=b"first", partition=each)
         for number in range(circuits):
             name = f"tool-{number}"
             place = partition_of(name, settings.topic_partitions)
