@@ -196,6 +196,7 @@ class GatewayServer:
     def _take(self, events: list[dict[str, Any]]) -> None:
         self.taken += events
         if self.fleet is not None:
+            self._follow_fleet()
             for event in events:
                 self.fleet._send(event["tool_name"], json.dumps(event).encode(), True)
             self._follow_fleet()
