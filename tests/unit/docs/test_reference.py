@@ -48,7 +48,7 @@ async def test_gateway_page_has_every_route_and_its_roles():
     named = re.findall(r"^\| `(GET|POST) ([^`]+)` \| .* \| (.*) \|$", page, re.MULTILINE)
     settings, registry = Settings(), CollectorRegistry()
     fleet, publisher = Fleet(settings), Publisher(settings, registry)
-    parts = parts_of(fleet, publisher, Ingest(), Senders(Authenticator(), publisher), registry)
+    parts = parts_of(Settings(), fleet, publisher, Ingest(), Senders(Authenticator(), publisher), registry)
     served = {
         (method, route.path)
         for part in (*parts, OpenApiRoute(parts))
