@@ -23,6 +23,7 @@ from switchgear_access.middleware import AccessControl
 from switchgear_access.principal import Role
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import answer_to, error_answer
+from switchgear_sinks.api.console.console import Console
 from switchgear_sinks.api.reads import Reads
 from switchgear_sinks.api.retention import RetentionRoute
 from switchgear_sinks.api.sql import SqlRoute
@@ -68,6 +69,7 @@ def create_app(
     registry: CollectorRegistry,
     readiness: Callable[[], Mapping[str, bool]] | None = None,
     authenticator: Authenticator | None = None,
+    console: Console | None = None,
 ) -> Starlette:
     """Return the application. It does not own ``store``: close the store after the server has stopped.
 
@@ -77,10 +79,12 @@ def create_app(
         registry: The metrics that ``/metrics`` shows. The API adds its own.
         readiness: More checks by name. ``/readyz`` answers 503 while one is False or the store does not answer.
         authenticator: The ways to log in; by default those of the settings.
+        console: The console, which the caller runs; by default one that reads from the store only and has no live events.
 
     Raises:
         SettingsError: The tokens can't be read, or a setting of the access is wrong.
     """
+    console = console or Console(store, settings, follow=False)
     meter, reads, probes = Meter(registry), Reads(store), Probes(store, registry, readiness)
     handlers: tuple[tuple[str, Handler, str], ...] = (
         ("/v1/tools", reads.tools, "GET"),
@@ -93,6 +97,7 @@ def create_app(
         ("/v1/stored", reads.stored, "GET"),
         ("/v1/sql", SqlRoute(store, settings), "POST"),
         ("/v1/retention", RetentionRoute(store, settings), "GET PUT DELETE"),
+        *console.routes,
         ("/healthz", probes.healthz, "GET"),
         ("/readyz", probes.readyz, "GET"),
         ("/metrics", probes.metrics, "GET"),
