@@ -10,7 +10,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from starlette.responses import Response
 
 from switchgear_access.problem import MEDIA_TYPE, encoded, members
-from switchgear_schemas.errors import StoreUnavailableError, SwitchgearError
+from switchgear_schemas.errors import BrokerUnavailableError, StoreUnavailableError, SwitchgearError
 from switchgear_schemas.visible import escaped
 from switchgear_sinks.api.readonly import SqlFailedError, SqlLimitError, SqlRefusedError
 from switchgear_sinks.clickhouse_errors import UNKNOWN_TABLE, clickhouse_code, clickhouse_message
@@ -31,6 +31,10 @@ class ForbiddenError(SwitchgearError):
     """The client, or the API itself, does not have the right to do that."""
 
 
+class ConflictError(SwitchgearError):
+    """The request doesn't fit the present state."""
+
+
 class BusyError(SwitchgearError):
     """Too many queries are running."""
 
@@ -42,7 +46,9 @@ _STATUS: tuple[tuple[type[SwitchgearError], int], ...] = (
     (ForbiddenError, 403),
     (SqlRefusedError, 403),
     (NotFoundError, 404),
+    (ConflictError, 409),
     (SqlLimitError, 422),
+    (BrokerUnavailableError, 503),
     (BusyError, 503),
     (StoreUnavailableError, 503),
 )

@@ -30,6 +30,9 @@ from switchgear_sinks.api.sql import SqlRoute
 from switchgear_sinks.http_server import Probes
 from switchgear_sinks.store import Store
 
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_QUESTIONS: Final = frozenset({"/v1/sql", "/v1/policies/replay"})
+"""Requests with a body that change nothing."""
 Handler = Callable[[Request], Awaitable[Response]]
 _PUBLIC: Final = frozenset({"/healthz", "/readyz"})
 """An orchestrator asks these, and they say nothing about the data."""
@@ -87,6 +90,7 @@ def create_app(
     console = console or Console(store, settings, follow=False)
     meter, reads, probes = Meter(registry), Reads(store), Probes(store, registry, readiness)
     handlers: tuple[tuple[str, Handler, str], ...] = (
+        *console.routes,
         ("/v1/tools", reads.tools, "GET"),
         ("/v1/tools/{name:path}", reads.tool, "GET"),
         ("/v1/circuits", reads.circuits, "GET"),
@@ -97,7 +101,6 @@ def create_app(
         ("/v1/stored", reads.stored, "GET"),
         ("/v1/sql", SqlRoute(store, settings), "POST"),
         ("/v1/retention", RetentionRoute(store, settings), "GET PUT DELETE"),
-        *console.routes,
         ("/healthz", probes.healthz, "GET"),
         ("/readyz", probes.readyz, "GET"),
         ("/metrics", probes.metrics, "GET"),
@@ -122,8 +125,11 @@ def role_of(scope: Scope) -> Role | None:
     """Return the role that a request needs."""
     if scope["path"] in _PUBLIC:
         return None
-    if scope["path"] == "/v1/retention" and scope["method"] in {"PUT", "DELETE"}:
+    path, method = scope["path"], scope["method"]
+    if path == "/v1/retention" and method in {"PUT", "DELETE"}:
         return Role.ADMIN
+    if method not in _READING and path not in _QUESTIONS:
+        return Role.OPERATE
     return Role.READ
 
 

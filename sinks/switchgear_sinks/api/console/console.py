@@ -16,10 +16,16 @@ from switchgear_access.middleware import principal_of
 from switchgear_access.principal import Role
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import BusyError
+from switchgear_sinks.api.console.actions import Actions
+from switchgear_sinks.api.console.audit import Audit
 from switchgear_sinks.api.console.board import Boards, encoded
+from switchgear_sinks.api.console.calls import Calls
 from switchgear_sinks.api.console.fleet import FleetCircuits
 from switchgear_sinks.api.console.live import Live
 from switchgear_sinks.api.console.now import fleet_of
+from switchgear_sinks.api.console.policies import EffectivePolicies, Policies
+from switchgear_sinks.api.console.timeline import Timeline
+from switchgear_sinks.api.console.tool import ToolPage
 from switchgear_sinks.api.parameters import Parameters
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.store import Store
@@ -45,18 +51,30 @@ class Console:
     def __init__(self, store: Store, settings: Settings, *, follow: bool) -> None:
         self.fleet = FleetCircuits(store, settings, follow=follow)
         self.boards = Boards(store, self.fleet, settings)
+        db = self.boards.db
+        effective = EffectivePolicies(settings, kafka=follow)
+        audit = Audit(db)
+        actions = Actions(settings, self.fleet, self.boards, audit)
+        calls, policies = Calls(db), Policies(db, settings, effective, actions)
+        self.routes: tuple[tuple[str, Handler, str], ...] = (
+            ("/v1/console/now", self.now, "GET"),
+            ("/v1/console/live", self.live, "GET"),
+            ("/v1/console/tool/{name:path}", ToolPage(db, self.boards, effective, settings), "GET"),
+            ("/v1/console/timeline", Timeline(db), "GET"),
+            ("/v1/calls", calls.search, "GET"),
+            ("/v1/sessions/{session_id:path}/calls", calls.session, "GET"),
+            ("/v1/circuits/{circuit_id:path}/commands", actions.command, "POST"),
+            ("/v1/audit", audit.listed, "GET"),
+            ("/v1/audit/{audit_id}/undo", actions.undo, "POST"),
+            ("/v1/policies", policies.listed, "GET"),
+            ("/v1/policies/replay", policies.replay, "POST"),
+            ("/v1/policies/{pattern:path}", policies.put, "PUT"),
+        )
+        """Path, handler and methods."""
         self._live = Live(self.boards)
         self.boards.position = lambda: self._live.last_id
         self._of_tenants: OrderedDict[str, Live] = OrderedDict()
         self._tasks: dict[Live, asyncio.Task[None]] = {}
-
-    @property
-    def routes(self) -> tuple[tuple[str, Handler, str], ...]:
-        """Path, handler and methods."""
-        return (
-            ("/v1/console/now", self.now, "GET"),
-            ("/v1/console/live", self.live, "GET"),
-        )
 
     async def __aenter__(self) -> Self:
         self.fleet.start()
