@@ -28,7 +28,7 @@ class CircuitTable:
     def fresh(self) -> CircuitTable:
         """Return an empty table that decodes records as this one does."""
         table = CircuitTable()
-        table.decode = self.decode  # type: ignore[method-assign]  # replaced where a follower needs more fields
+        table.decode = self.decode  # a reader that needs more fields replaces it
         return table
 
     def apply(self, key: bytes | None, value: bytes | None) -> CircuitView | None:

@@ -20,10 +20,12 @@ from switchgear_sinks.api.console.actions import Actions
 from switchgear_sinks.api.console.audit import Audit
 from switchgear_sinks.api.console.board import Boards, encoded
 from switchgear_sinks.api.console.calls import Calls
+from switchgear_sinks.api.console.dead_letters import DeadLetters
 from switchgear_sinks.api.console.fleet import FleetCircuits
 from switchgear_sinks.api.console.live import Live
 from switchgear_sinks.api.console.now import fleet_of
 from switchgear_sinks.api.console.policies import EffectivePolicies, Policies
+from switchgear_sinks.api.console.system import System
 from switchgear_sinks.api.console.timeline import Timeline
 from switchgear_sinks.api.console.tool import ToolPage
 from switchgear_sinks.api.parameters import Parameters
@@ -55,12 +57,17 @@ class Console:
         effective = EffectivePolicies(settings, kafka=follow)
         audit = Audit(db)
         actions = Actions(settings, self.fleet, self.boards, audit)
+        dead = DeadLetters(settings, audit)
         calls, policies = Calls(db), Policies(db, settings, effective, actions)
         self.routes: tuple[tuple[str, Handler, str], ...] = (
             ("/v1/console/now", self.now, "GET"),
             ("/v1/console/live", self.live, "GET"),
             ("/v1/console/tool/{name:path}", ToolPage(db, self.boards, effective, settings), "GET"),
             ("/v1/console/timeline", Timeline(db), "GET"),
+            ("/v1/console/system", System(store, self.boards, settings, kafka=follow), "GET"),
+            ("/v1/dead-letters", dead.listed, "GET"),
+            ("/v1/dead-letters/{identity}", dead.letter, "GET"),
+            ("/v1/dead-letters/{identity}/retry", dead.retry, "POST"),
             ("/v1/calls", calls.search, "GET"),
             ("/v1/sessions/{session_id:path}/calls", calls.session, "GET"),
             ("/v1/circuits/{circuit_id:path}/commands", actions.command, "POST"),

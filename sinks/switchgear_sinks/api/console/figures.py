@@ -153,7 +153,7 @@ async def _percentiles(db: Database, since: datetime, tenant: str | None) -> dic
     where = Conditions(tenant)
     sql, times = rollups.latencies(str(where), since, None)
     rows = await db.rows(sql, where.parameters | times)
-    return {row["tool_name"]: tuple(row["percentiles"]) for row in rows}  # type: ignore[misc]  # three of them
+    return {row["tool_name"]: tuple(row["percentiles"]) for row in rows}
 
 
 async def _refused(db: Database, since: datetime, tenant: str | None) -> dict[str, int]:

@@ -42,7 +42,7 @@ class FleetCircuits:
             self._follower = CircuitFollower(
                 settings.kafka, topic_prefix=settings.topic_prefix, background=Background("switchgear-console")
             )
-            self._follower.table.decode = decode_record  # type: ignore[method-assign]  # more fields than a guard needs
+            self._follower.table.decode = decode_record  # more fields than a guard needs
             self._follower.listeners.append(self._changed)
 
     def start(self) -> None:

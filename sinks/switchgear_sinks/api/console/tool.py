@@ -63,8 +63,8 @@ class ToolPage:
         tenant = rights.tenant(given.text("tenant"))
         since = now - timedelta(hours=hours)
         visible = rights.all_tenants
-        snapshot, series, states, errors, slow, recent, waste, callers, policy = await asyncio.gather(
-            self._boards.snapshot(WINDOW_MINUTES, tenant, circuits=visible),
+        snapshot = await self._boards.snapshot(WINDOW_MINUTES, tenant, circuits=visible)
+        series, states, errors, slow, recent, waste, callers, policy = await asyncio.gather(
             tool_series(self._db, name, tenant, now, hours),
             self._states(name, since, now) if visible else _nothing(),
             self._errors(name, tenant, since),
