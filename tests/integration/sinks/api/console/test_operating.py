@@ -86,7 +86,7 @@ async def test_operators_command_undo_set_policies_and_repair_dead_letters_while
     (tmp_path / "tokens.toml").write_text(with_token("", token))
     settings = settings.model_copy(update={"access_tokens_file": tmp_path / "tokens.toml"})
     with switchgear("worker", log=tmp_path / "worker.log", settings=settings) as worker:
-        worker.wait_for_output("ready  ")
+        worker.wait_for_output("ready  ", timeout_s=240)
         async with served(emptied(engine), settings, text) as http:
             await fresh(http)
             watcher = Watcher(http)
