@@ -159,7 +159,7 @@ class Actions:
             await self._audit.write(action.ended("failed", error.message))
             raise
         last = results[-1]
-        after = _shown(last.circuit, expected)
+        after = expected if action.action == "set_policy" else _shown(last.circuit, expected)
         done = action.ended(last.outcome, last.reason, after)
         await self._audit.write(done)
         for each in self.after:
