@@ -14,8 +14,9 @@ from switchgear.policies import Explanation, PolicySet
 from switchgear.policies.policy_set import BUILT_IN
 from switchgear_cli.discovery import client_settings
 from switchgear_cli.logs import configure_client_logging
+from switchgear_cli.operate.options import CommandOptions, NameOptions
 from switchgear_cli.operate.policy_values import policy_from
-from switchgear_cli.operate.run import CommandOptions, NameOptions, clear_policy, set_policy
+from switchgear_cli.operate.run import clear_policy, set_policy
 from switchgear_cli.reads import output
 from switchgear_cli.reads.formats import plain
 from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name, words

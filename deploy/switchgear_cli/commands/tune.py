@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from switchgear.policies import PolicySet
-from switchgear_cli.operate.run import CommandOptions, NameOptions, send, set_policy
+from switchgear_cli.operate.options import CommandOptions, NameOptions
+from switchgear_cli.operate.run import send, set_policy
 from switchgear_cli.reads import output
 from switchgear_cli.reads.client import connect
 from switchgear_cli.reads.history import stored_history, stored_tools

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from switchgear.policies.glob import is_glob
-from switchgear_cli.operate.run import NOT_DONE, CircuitOptions, CommandOptions
+from switchgear_cli.operate.options import NOT_DONE, CircuitOptions, CommandOptions
 from switchgear_cli.operate.targets import Atlas, agreed
 from switchgear_cli.reads.client import ApiClient, ApiUnavailableError
 from switchgear_cli.reads.formats import named, plain
