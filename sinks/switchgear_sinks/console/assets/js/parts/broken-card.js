@@ -1,0 +1,70 @@
+import { toolAddress } from "../address.js";
+import { html } from "../html.js";
+import { plural } from "../format.js";
+import { Beat } from "./beat.js";
+import { CircuitFacts, NextFact } from "./circuit-facts.js";
+import { CommandButtons } from "./command-buttons.js";
+import { Icon } from "./icons.js";
+import { StateBadge, ToolName } from "./state.js";
+import { Since } from "./time.js";
+
+/** @import { Circuit, Family, Tool } from "../../../types.js" */
+
+const KINDS = /** @type {Record<string, string>} */ ({ down: "Down", rejects_arguments: "Rejects arguments" });
+
+/** Why a circuit is in its state: the sentence, then who commanded it, then the last error. */
+export function Why(/** @type {{ circuit: Circuit }} */ { circuit }) {
+  const by = circuit.override;
+  return html`
+    ${circuit.why ? html`<p class="why">${circuit.why}</p>` : null}
+    ${by ? html`<p class="why quiet">By ${by.actor ?? "an operator"}${by.reason ? html`: “${by.reason}”` : null}</p>` : null}
+    ${circuit.last_error ? html`<p class="last-error"><span>Last error</span><code>${circuit.last_error}</code></p>` : null}
+  `;
+}
+
+/** @param {{ tool: Tool, fresh: boolean }} props */
+export function BrokenCard({ tool, fresh }) {
+  return html`<article class=${`card broken ${tool.state} ${fresh ? "fresh" : ""}`} aria-label=${tool.tool}>
+    <header>
+      <${StateBadge} state=${tool.state} />
+      <h3><a href=${toolAddress(tool.tool)}><${ToolName} name=${tool.tool} /></a></h3>
+      ${tool.kind && KINDS[tool.kind] ? html`<span class="tag">${KINDS[tool.kind]}</span>` : null}
+      <span class="since">for <${Since} since=${tool.since} /></span>
+      <${Beat} beat=${tool.beat} height=${22} />
+    </header>
+    <div class="card-main">
+      <${Why} circuit=${tool} />
+      <${CircuitFacts} tool=${tool} />
+    </div>
+    <footer>
+      ${tool.action?.text ? html`<p class="advice"><${Icon} name="right" /><span>${tool.action.text}</span></p>` : html`<span></span>`}
+      <${CommandButtons} circuit=${tool} />
+    </footer>
+  </article>`;
+}
+
+/** A server whose circuit refuses calls, with the tools behind it. @param {{ family: Family }} props */
+export function FamilyCard({ family }) {
+  const name = family.family ?? family.tool;
+  return html`<article class=${`card broken ${family.state}`} aria-label=${`Server ${name}`}>
+    <header>
+      <${StateBadge} state=${family.state} />
+      <h3><${ToolName} name=${name} /></h3>
+      <span class="tag">Server</span>
+      <span class="since">for <${Since} since=${family.since} /></span>
+    </header>
+    <div class="card-main">
+      <${Why} circuit=${family} />
+      <dl class="facts">
+        <${NextFact} circuit=${family} />
+        <div class="fact wide"><dt>${plural(family.tools.length, "tool")} behind it</dt>
+          <dd class="names">${family.tools.slice(0, 8).map((tool) => html`<a key=${tool} href=${toolAddress(tool)}><${ToolName} name=${tool} short /></a>`)}${family.tools.length > 8 ? html`<span>and ${family.tools.length - 8} more</span>` : null}</dd>
+        </div>
+      </dl>
+    </div>
+    <footer>
+      ${family.action?.text ? html`<p class="advice"><${Icon} name="right" /><span>${family.action.text}</span></p>` : html`<span></span>`}
+      <${CommandButtons} circuit=${{ ...family, is_family: true }} />
+    </footer>
+  </article>`;
+}
