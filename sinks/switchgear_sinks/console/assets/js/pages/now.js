@@ -52,7 +52,7 @@ function Summary({ fleet, tools, broken, servers }) {
   const minutes = useMemo(() => sumBeats(tools), [tools]);
   if (!fleet) return null;
   const parts = [servers ? plural(servers, "server") : "", broken ? plural(broken, "tool") : ""].filter(Boolean);
-  const headline = parts.length ? `${parts.join(" and ")} not answering calls` : fleet.tools ? `All ${plural(fleet.tools, "tool")} are up` : "No tool has been called yet";
+  const headline = parts.length ? `${parts.join(" and ")} ${servers + broken === 1 ? "refuses" : "refuse"} calls` : fleet.tools ? `All ${plural(fleet.tools, "tool")} are up` : "No tool has been called yet";
   return html`<section class="summary" aria-label="The last hour">
     <div class=${`headline ${parts.length ? "bad" : "good"}`}>
       <p>${headline}</p>
@@ -61,9 +61,9 @@ function Summary({ fleet, tools, broken, servers }) {
     <dl class="stats">
       <div><dt>Calls, last hour</dt><dd>${count(fleet.calls)}</dd><${Sparkline} values=${minutes.calls} tone="calls" /></div>
       <div><dt>Error rate</dt><dd class=${(fleet.error_rate ?? 0) >= 0.05 ? "bad-text" : ""}>${percent(fleet.error_rate)}</dd><${Sparkline} values=${minutes.errors} tone="errors" /></div>
-      <div><dt>Refused</dt><dd>${count(fleet.refused)}</dd><small>calls that didn't wait for a broken tool</small></div>
-      <div><dt>Wasted</dt><dd>${fleet.wasted.usd ? usd(fleet.wasted.usd) : count(fleet.wasted.tokens)}</dd><small>${fleet.wasted.usd ? `${count(fleet.wasted.tokens)} tokens` : "tokens"} in ${plural(fleet.wasted.calls, "failed call")}</small></div>
-      <div><dt>Saved</dt><dd>≈ ${fleet.saved.usd ? usd(fleet.saved.usd) : count(fleet.saved.tokens)}</dd><small>${fleet.saved.usd ? `≈ ${count(fleet.saved.tokens)} tokens` : "tokens"} by refusing</small></div>
+      <div><dt>Refused</dt><dd>${count(fleet.refused)}</dd><small>calls, last hour</small></div>
+      <div><dt>Wasted</dt><dd>${fleet.wasted.usd ? usd(fleet.wasted.usd) : count(fleet.wasted.tokens)}</dd><small>${fleet.wasted.usd ? `${count(fleet.wasted.tokens)} tokens` : "tokens"} · ${plural(fleet.wasted.calls, "call")}</small></div>
+      <div><dt>Saved</dt><dd>≈ ${fleet.saved.usd ? usd(fleet.saved.usd) : count(fleet.saved.tokens)}</dd><small>${fleet.saved.usd ? `≈ ${count(fleet.saved.tokens)} tokens` : "tokens"}</small></div>
     </dl>
   </section>`;
 }

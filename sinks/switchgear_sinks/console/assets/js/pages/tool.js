@@ -9,7 +9,6 @@ import { CallsTable } from "../parts/calls-table.js";
 import { Chart } from "../parts/chart.js";
 import { CircuitFacts } from "../parts/circuit-facts.js";
 import { CommandButtons } from "../parts/command-buttons.js";
-import { Icon } from "../parts/icons.js";
 import { Empty, Loaded } from "../parts/notices.js";
 import { RangePicker } from "../parts/range.js";
 import { StateBadge } from "../parts/state.js";
@@ -41,10 +40,9 @@ function ToolHead({ tool }) {
     <header>
       <${StateBadge} state=${tool.state} />
       <span class="since">for <${Since} since=${tool.since} /></span>
-      <${CommandButtons} circuit=${tool} />
+      <div class="tail"><${CommandButtons} circuit=${tool} /></div>
     </header>
     <div class="card-main"><${Why} circuit=${tool} /><${CircuitFacts} tool=${tool} /></div>
-    ${tool.action?.text ? html`<footer><p class="advice"><${Icon} name="right" /><span>${tool.action.text}</span></p></footer>` : null}
   </section>`;
 }
 

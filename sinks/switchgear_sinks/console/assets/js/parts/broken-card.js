@@ -12,13 +12,14 @@ import { Since } from "./time.js";
 
 const KINDS = /** @type {Record<string, string>} */ ({ down: "Down", rejects_arguments: "Rejects arguments" });
 
-/** Why a circuit is in its state: the sentence, then who commanded it, then the last error. */
+/** Why a circuit is in its state: the sentence, who commanded it, the last error, and what to do. */
 export function Why(/** @type {{ circuit: Circuit }} */ { circuit }) {
   const by = circuit.override;
   return html`
     ${circuit.why ? html`<p class="why">${circuit.why}</p>` : null}
     ${by ? html`<p class="why quiet">By ${by.actor ?? "an operator"}${by.reason ? html`: “${by.reason}”` : null}</p>` : null}
-    ${circuit.last_error ? html`<p class="last-error"><span>Last error</span><code>${circuit.last_error}</code></p>` : null}
+    ${circuit.last_error ? html`<p class="last-error"><span>Last error</span><code title=${circuit.last_error}>${circuit.last_error}</code></p>` : null}
+    ${circuit.action?.text ? html`<p class="advice"><${Icon} name="right" /><span class="hidden-text">What to do: </span><span>${circuit.action.text}</span></p>` : null}
   `;
 }
 
@@ -30,16 +31,12 @@ export function BrokenCard({ tool, fresh }) {
       <h3><a href=${toolAddress(tool.tool)}><${ToolName} name=${tool.tool} /></a></h3>
       ${tool.kind && KINDS[tool.kind] ? html`<span class="tag">${KINDS[tool.kind]}</span>` : null}
       <span class="since">for <${Since} since=${tool.since} /></span>
-      <${Beat} beat=${tool.beat} height=${22} />
+      <div class="tail"><${Beat} beat=${tool.beat} height=${22} /><${CommandButtons} circuit=${tool} /></div>
     </header>
     <div class="card-main">
       <${Why} circuit=${tool} />
       <${CircuitFacts} tool=${tool} />
     </div>
-    <footer>
-      ${tool.action?.text ? html`<p class="advice"><${Icon} name="right" /><span>${tool.action.text}</span></p>` : html`<span></span>`}
-      <${CommandButtons} circuit=${tool} />
-    </footer>
   </article>`;
 }
 
@@ -52,6 +49,7 @@ export function FamilyCard({ family }) {
       <h3><${ToolName} name=${name} /></h3>
       <span class="tag">Server</span>
       <span class="since">for <${Since} since=${family.since} /></span>
+      <div class="tail"><${CommandButtons} circuit=${{ ...family, is_family: true }} /></div>
     </header>
     <div class="card-main">
       <${Why} circuit=${family} />
@@ -62,9 +60,5 @@ export function FamilyCard({ family }) {
         </div>
       </dl>
     </div>
-    <footer>
-      ${family.action?.text ? html`<p class="advice"><${Icon} name="right" /><span>${family.action.text}</span></p>` : html`<span></span>`}
-      <${CommandButtons} circuit=${{ ...family, is_family: true }} />
-    </footer>
   </article>`;
 }
