@@ -16,7 +16,7 @@ export function DeadPage({ route }) {
   const resource = useResource("/v1/dead-letters", { reason, after });
   const [typed, setTyped] = useState(reason);
   return html`<div class="page">
-    <form class="filters" role="search" aria-label="Dead letters" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); setParams({ reason: typed, after: "" }); }}>
+    <form class="filters short" role="search" aria-label="Dead letters" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); setParams({ reason: typed, after: "" }); }}>
       <label class="field"><span>Reason</span><input type="search" value=${typed} placeholder="Part of a reason" onInput=${(/** @type {any} */ event) => setTyped(event.target.value)} /></label>
       <button type="submit" class="button">Search</button>
     </form>

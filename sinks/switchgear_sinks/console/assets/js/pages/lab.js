@@ -55,16 +55,12 @@ export function LabPage({ route }) {
   const ready = pattern !== "" && !problem && Object.keys(policy).length > 0;
   return html`<div class="page lab">
     <form class="block lab-form" onSubmit=${run} aria-label="Policy">
-      <div class="toolbar"><h2>Policy</h2></div>
+      <div class="toolbar"><h2>Policy</h2><${RangePicker} hours=${hours} /><button type="submit" class="button primary" disabled=${!ready || busy}>${busy ? "Replaying …" : "Replay"}</button></div>
       <label class="field"><span>For <em>a tool, or a glob</em></span>
         <input list="tools" required placeholder="mcp:weather:*" value=${pattern} onInput=${(/** @type {any} */ event) => { setReplay(null); setParams({ pattern: event.target.value }); }} />
         <datalist id="tools">${[...store.tools.keys()].slice(0, 500).map((name) => html`<option key=${name} value=${name}></option>`)}</datalist>
       </label>
       <${PolicyForm} text=${text} policy=${policy} present=${present} problem=${problem} onText=${(/** @type {string} */ value) => { setText(value); setReplay(null); }} sample=${SAMPLE} />
-      <div class="toolbar">
-        <${RangePicker} hours=${hours} />
-        <button type="submit" class="button primary" disabled=${!ready || busy}>${busy ? "Replaying …" : "Replay"}</button>
-      </div>
     </form>
     <div class="lab-results">
       <${ErrorNotice} error=${error} />

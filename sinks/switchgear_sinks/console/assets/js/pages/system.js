@@ -2,6 +2,7 @@ import { useResource } from "../api.js";
 import { bytes, count, duration, plain } from "../format.js";
 import { html } from "../html.js";
 import { Loaded } from "../parts/notices.js";
+import { Ago } from "../parts/time.js";
 
 const RELOAD_MS = 10_000;
 
@@ -9,12 +10,14 @@ const RELOAD_MS = 10_000;
 function shown(name, value) {
   if (typeof value === "number") {
     if (/bytes|size$/.test(name)) return bytes(value);
+    if (/_per_s$/.test(name)) return `${count(value)} /s`;
     if (/_s$/.test(name)) return duration(value);
     if (/_days$/.test(name)) return `${count(value)} d`;
     return count(value);
   }
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (value === null) return "–";
+  if (typeof value === "string" && /^\d{4}-\d\d-\d\dT/.test(value)) return html`<${Ago} at=${value} />`;
   return plain(value);
 }
 
@@ -40,7 +43,7 @@ function List({ items }) {
   const records = items.filter((item) => typeof item === "object" && item !== null);
   if (records.length !== items.length) return html`<ul class="one">${items.map((item) => html`<li class="mono">${plain(item)}</li>`)}</ul>`;
   const names = [...new Set(records.flatMap((record) => Object.keys(/** @type {object} */ (record))))];
-  return html`<div class="scroll"><table class="rows"><thead><tr>${names.map((name) => html`<th scope="col" key=${name} class=${isNumeric(items, name) ? "num" : ""}>${name.replace(/_(s|ms)$/, "").replaceAll("_", " ")}</th>`)}</tr></thead>
+  return html`<div class="scroll"><table class="rows"><thead><tr>${names.map((name) => html`<th scope="col" key=${name} class=${isNumeric(items, name) ? "num" : ""}>${name.replace(/_(s|ms|at|per_s)$/, "").replaceAll("_", " ")}</th>`)}</tr></thead>
     <tbody>${/** @type {Record<string, unknown>[]} */ (items).map((record) => html`<tr>${names.map((name) => html`<td key=${name} class=${isNumeric(items, name) ? `num ${name === "lag" && Number(record[name]) > 1000 ? "bad-text" : ""}` : "cut"}>${shown(name, record[name] ?? null)}</td>`)}</tr>`)}</tbody>
   </table></div>`;
 }
@@ -50,5 +53,5 @@ const isNumeric = (items, name) => items.some((item) => typeof (/** @type {Recor
 
 /** @param {{ record: Record<string, unknown> }} props */
 function Pairs({ record }) {
-  return html`<dl class="pairs">${Object.entries(record).map(([name, value]) => html`<div key=${name}><dt>${name.replace(/_(s|ms)$/, "").replaceAll("_", " ")}</dt><dd>${Array.isArray(value) && value.some((item) => typeof item === "object") ? html`<${List} items=${value} />` : shown(name, value)}</dd></div>`)}</dl>`;
+  return html`<dl class="pairs">${Object.entries(record).map(([name, value]) => html`<div key=${name}><dt>${name.replace(/_(s|ms|at|per_s)$/, "").replaceAll("_", " ")}</dt><dd>${Array.isArray(value) && value.some((item) => typeof item === "object") ? html`<${List} items=${value} />` : shown(name, value)}</dd></div>`)}</dl>`;
 }

@@ -21,7 +21,7 @@ const NEAR_MS = 5 * 60_000;
 export function TimelinePage({ route }) {
   const hours = Number(route.params.hours) || 24;
   const resource = useResource("/v1/console/timeline", { hours }, 15_000);
-  return html`<div class="page"><${Loaded} resource=${resource} rows=${8}>
+  return html`<div class="page timeline"><${Loaded} resource=${resource} rows=${8}>
     ${(/** @type {TimelineAnswer} */ answer) => html`<${Lanes} answer=${answer} hours=${hours} at=${route.params.at} />`}
   <//></div>`;
 }

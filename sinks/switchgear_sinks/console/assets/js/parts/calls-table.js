@@ -1,16 +1,15 @@
 import { address, toolAddress } from "../address.js";
 import { count, millis, plain, usd } from "../format.js";
 import { html, useState } from "../html.js";
+import { Icon } from "./icons.js";
 import { ToolName } from "./state.js";
 import { Clock } from "./time.js";
 
 /** @import { Call } from "../../../types.js" */
 
-const SHAPES = /** @type {Record<string, string>} */ ({ success: "✓", error: "✕", timeout: "⏱", cancelled: "–", rejected: "⊘" });
-
 /** @param {{ call: Call }} props */
 export function CallStatus({ call }) {
-  return html`<span class=${`call-status ${call.status}`}><span aria-hidden="true">${SHAPES[call.status] ?? "•"}</span>${call.status}${call.error_class ? html` <small>${call.error_class}</small>` : null}</span>`;
+  return html`<span class=${`call-status ${call.status}`}><${Icon} name=${call.status} />${call.status}${call.error_class ? html` <small>${call.error_class}</small>` : null}</span>`;
 }
 
 /**

@@ -125,6 +125,7 @@ function markMoment(plot, moment) {
 function withTip(plot, lines, format, onPick) {
   const tip = document.createElement("div");
   tip.className = "tip";
+  tip.hidden = true;
   plot.over.append(tip);
   if (onPick) {
     plot.over.classList.add("pickable");

@@ -18,6 +18,11 @@ const PATHS = /** @type {Record<string, string>} */ ({
   right: "M6 3l5 5-5 5",
   download: "M8 2v8M5 7l3 3 3-3M2.5 13.5h11",
   help: "M6 6a2 2 0 1 1 2.8 1.8c-.5.3-.8.7-.8 1.2M8 11.5h.01M8 14.5a6.5 6.5 0 1 0 0-13 6.5 6.5 0 0 0 0 13Z",
+  success: "M3 8.5l3.2 3L13 5",
+  error: "M4 4l8 8M12 4l-8 8",
+  timeout: "M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12ZM8 5v3l2 1.5",
+  cancelled: "M4 8h8",
+  rejected: "M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12ZM4 12l8-8",
   close: "M4 4l8 8M12 4l-8 8",
 });
 

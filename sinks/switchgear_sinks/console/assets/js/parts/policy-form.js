@@ -1,5 +1,5 @@
 import { plain } from "../format.js";
-import { html } from "../html.js";
+import { html, useState } from "../html.js";
 import { FIELD_GROUPS, valueOf } from "../policy-fields.js";
 import { withValue, writePolicy } from "../policy-toml.js";
 
@@ -11,7 +11,18 @@ import { withValue, writePolicy } from "../policy-toml.js";
  */
 export function PolicyForm({ text, policy, present, problem, sample, onText }) {
   const onField = (/** @type {Field} */ field, /** @type {string} */ written) => onText(writePolicy(withValue(policy, field.name, valueOf(field, written))));
-  return html`
+  const [asText, setAsText] = useState(false);
+  const tabs = html`<div class="segmented" role="group" aria-label="How to write it">
+    <button type="button" aria-pressed=${!asText} disabled=${problem !== ""} onClick=${() => setAsText(false)}>Fields</button><button type="button" aria-pressed=${asText} onClick=${() => setAsText(true)}>TOML</button>
+  </div>`;
+  if (asText) {
+    return html`<div>${tabs}</div>
+      <label class="field"><span>Values <em>all that a policy file can have</em></span>
+        <textarea class="mono editor" rows="18" spellcheck=${false} placeholder=${sample} aria-invalid=${problem !== ""} value=${text} onInput=${(/** @type {any} */ event) => onText(event.target.value)}></textarea>
+      </label>
+      ${problem ? html`<p class="bad-text" role="alert">${problem}</p>` : null}`;
+  }
+  return html`<div>${tabs}</div>
     <div class="policy-fields">
       ${FIELD_GROUPS.map(
         (group) => html`<fieldset key=${group.title}><legend>${group.title}</legend>
@@ -19,10 +30,6 @@ export function PolicyForm({ text, policy, present, problem, sample, onText }) {
         </fieldset>`,
       )}
     </div>
-    <label class="field"><span>As TOML <em>every value of a policy file</em></span>
-      <textarea class="mono" rows="7" spellcheck=${false} placeholder=${sample} aria-invalid=${problem !== ""} value=${text} onInput=${(/** @type {any} */ event) => onText(event.target.value)}></textarea>
-    </label>
-    ${problem ? html`<p class="bad-text" role="alert">${problem}</p>` : null}
   `;
 }
 
