@@ -1,6 +1,6 @@
 /** What the API answers, as the pages use it. Times are ISO 8601 texts; durations end in _s or _ms; money is in _usd or usd. */
 
-export type State = "closed" | "open" | "half_open" | "forced_open" | "disabled" | "metrics_only";
+export type State = "closed" | "open" | "half_open" | "forced_open" | "disabled" | "metrics_only" | "unknown";
 
 export interface Waste {
   calls: number;
@@ -63,7 +63,7 @@ export interface Tool extends Circuit {
   wasted: Waste;
   saved: Saved;
   blast: { services: number; users: number; sessions: number; top_services: string[] } | null;
-  local_opens?: number;
+  local_opens?: number | unknown[];
 }
 export interface Family extends Circuit {
   tools: string[];
@@ -86,6 +86,8 @@ export interface Freshness {
 }
 export interface NowAnswer {
   checked_at: string;
+  /** The newest live event that the answer has. */
+  live_id?: string | null;
   data: Freshness;
   fleet: Fleet;
   tools: Tool[];

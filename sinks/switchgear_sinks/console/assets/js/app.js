@@ -39,7 +39,8 @@ export function App() {
   const route = useRoute();
   const [ready, setReady] = useState(false);
   const [error, setError] = useState(/** @type {ApiError | null} */ (null));
-  const name = route.page === "tool" ? route.tool : (PAGES.find((page) => page.name === route.page)?.title ?? "Switchgear");
+  const name =
+    route.page === "tool" ? route.tool : (PAGES.find((page) => page.name === route.page)?.title ?? "Switchgear");
 
   const enter = () =>
     loadSession().then(
@@ -55,7 +56,8 @@ export function App() {
     const onUnauthorized = () => {
       live.stop();
       setReady(false);
-      if (location.pathname !== "/login") go("/login", { next: location.pathname + location.search }, { replace: true });
+      if (location.pathname !== "/login")
+        go("/login", { next: location.pathname + location.search }, { replace: true });
     };
     addEventListener(UNAUTHORIZED, onUnauthorized);
     void enter();
@@ -69,6 +71,11 @@ export function App() {
   if (route.page === "login") return html`<${LoginPage} params=${route.params} onEntered=${enter} />`;
   if (!ready) return html`<div class="page"><${ErrorNotice} error=${error} retry=${enter} /></div>`;
   const View = VIEWS[route.page] ?? MissingPage;
-  const title = route.page === "tool" ? html`<a href="/">Tools</a> <span class="quiet">/</span> <${ToolName} name=${route.tool} />` : name;
-  return html`<${Shell} route=${route} title=${title}><${View} key=${route.page === "tool" ? `tool ${route.tool}` : route.page} route=${route} /><//>`;
+  const title =
+    route.page === "tool"
+      ? html`<a href="/">Tools</a> <span class="quiet">/</span> <${ToolName} name=${route.tool} />`
+      : name;
+  return html`<${Shell} route=${route} title=${title}
+    ><${View} key=${route.page === "tool" ? `tool ${route.tool}` : route.page} route=${route}
+  /><//>`;
 }

@@ -38,7 +38,9 @@ export function keySequence(actions) {
 
 /** @param {EventTarget | null} target */
 function types(target) {
-  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+  return (
+    target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+  );
 }
 
 /** @param {KeyActions} actions */

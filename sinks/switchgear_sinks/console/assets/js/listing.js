@@ -25,7 +25,10 @@ export function matcher(text) {
   const wanted = text.trim().toLowerCase();
   if (!wanted) return () => true;
   if (!/[*?]/.test(wanted)) return (/** @type {string} */ name) => name.toLowerCase().includes(wanted);
-  const source = wanted.replace(/[.+^${}()|[\]\\]/g, "\\$&").replaceAll("*", ".*").replaceAll("?", ".");
+  const source = wanted
+    .replace(/[.+^${}()|[\]\\]/g, "\\$&")
+    .replaceAll("*", ".*")
+    .replaceAll("?", ".");
   const pattern = new RegExp(`^${source}$`);
   return (/** @type {string} */ name) => pattern.test(name.toLowerCase());
 }
@@ -39,7 +42,9 @@ export function matcher(text) {
  */
 export function listing(tools, families, how) {
   const matches = matcher(how.filter ?? "");
-  const kept = [...tools].filter((tool) => matches(tool.tool) && (!how.state || tool.state === how.state)).sort(order(how.sort ?? ""));
+  const kept = [...tools]
+    .filter((tool) => matches(tool.tool) && (!how.state || tool.state === how.state))
+    .sort(order(how.sort ?? ""));
   if (!how.grouped) return kept.map((tool) => ({ kind: "tool", tool, inside: false }));
   /** @type {Map<string, Tool[]>} */
   const groups = new Map();

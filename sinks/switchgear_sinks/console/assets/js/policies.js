@@ -8,5 +8,8 @@
  */
 export function currentPolicy(answer, pattern) {
   const tables = [...(answer?.rules ?? []), ...(answer?.overrides ?? [])];
-  return Object.assign({}, ...tables.filter((table) => table.pattern === pattern).map((table) => table.policy ?? table.values ?? {}));
+  return Object.assign(
+    {},
+    ...tables.filter((table) => table.pattern === pattern).map((table) => table.policy ?? table.values ?? {}),
+  );
 }

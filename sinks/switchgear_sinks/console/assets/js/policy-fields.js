@@ -52,7 +52,10 @@ export function valueOf(field, text) {
   if (field.kind === "flag") return written === "true";
   if (field.kind === "choice") return written;
   if (field.kind === "list") {
-    const items = written.split(/[,\s]+/).filter(Boolean).map(Number);
+    const items = written
+      .split(/[,\s]+/)
+      .filter(Boolean)
+      .map(Number);
     return items.some(Number.isNaN) ? written : items;
   }
   const number = Number(written.replace("%", ""));

@@ -24,9 +24,10 @@ export function parsePolicy(text) {
     const pair = /^([A-Za-z_][\w]*(?:\.[A-Za-z_]\w*)?)\s*=\s*(.+)$/.exec(written);
     if (!pair?.[1] || !pair[2]) return { policy, problem: `Line ${index + 1}: write name = value.` };
     const value = readValue(pair[2]);
-    if (value === undefined) return { policy, problem: `Line ${index + 1}: ${pair[2]} is not a number, a "text", true, false or a [list].` };
+    if (value === undefined)
+      return { policy, problem: `Line ${index + 1}: ${pair[2]} is not a number, a "text", true, false or a [list].` };
     const [name, inner] = pair[1].split(".");
-    if (inner && name) (/** @type {Record<string, unknown>} */ (table[name] ??= {}))[inner] = value;
+    if (inner && name) /** @type {Record<string, unknown>} */ (table[name] ??= {})[inner] = value;
     else if (name) table[name] = value;
   }
   return { policy, problem: "" };
@@ -67,7 +68,11 @@ export function writePolicy(policy) {
   const tables = Object.entries(policy).filter(([, value]) => isTable(value));
   const lines = flat.map(([name, value]) => `${name} = ${writeValue(value)}`);
   for (const [name, value] of tables) {
-    lines.push("", `[${name}]`, ...Object.entries(/** @type {object} */ (value)).map(([inner, held]) => `${inner} = ${writeValue(held)}`));
+    lines.push(
+      "",
+      `[${name}]`,
+      ...Object.entries(/** @type {object} */ (value)).map(([inner, held]) => `${inner} = ${writeValue(held)}`),
+    );
   }
   return lines.join("\n").trim();
 }

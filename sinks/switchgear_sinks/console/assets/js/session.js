@@ -7,7 +7,8 @@ import { get, send, setCsrf } from "./api.js";
 let session = null;
 
 export const currentSession = () => session;
-export const mayOperate = () => session !== null && session.roles.some((role) => role === "operate" || role === "admin");
+export const mayOperate = () =>
+  session !== null && session.roles.some((role) => role === "operate" || role === "admin");
 
 /** @returns {Promise<Session>} */
 export async function loadSession() {

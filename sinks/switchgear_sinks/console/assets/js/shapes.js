@@ -16,7 +16,9 @@ export function beatPaths(beat, height, step = 3) {
   beat.forEach((minute, index) => {
     if (!minute.calls) return;
     const whole = Math.max(2, Math.round(Math.sqrt(minute.calls / most) * height));
-    const failed = minute.errors ? Math.max(2, Math.round((whole * Math.min(minute.errors, minute.calls)) / minute.calls)) : 0;
+    const failed = minute.errors
+      ? Math.max(2, Math.round((whole * Math.min(minute.errors, minute.calls)) / minute.calls))
+      : 0;
     const x = index * step;
     if (whole > failed) good += `M${x} ${height - whole + failed}h${step - 1}v${whole - failed}h${1 - step}z`;
     if (failed) bad += `M${x} ${height - whole}h${step - 1}v${failed}h${1 - step}z`;
@@ -58,7 +60,8 @@ export function spansOf(changes, from, until) {
   changes.forEach((change, index) => {
     const state = change.to ?? change.state;
     const next = changes[index + 1];
-    if (state) spans.push({ at: change.at, until: next ? next.at : new Date(until).toISOString(), state, why: change.why });
+    if (state)
+      spans.push({ at: change.at, until: next ? next.at : new Date(until).toISOString(), state, why: change.why });
   });
   return spans;
 }

@@ -40,10 +40,12 @@ export function useRoute() {
  * @param {MouseEvent} event
  */
 export function followLink(event) {
-  if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
+    return;
   const link = event.target instanceof Element ? event.target.closest("a") : null;
   if (!link || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
-  if (link.pathname.startsWith("/v1") || link.pathname.startsWith("/login/") || link.pathname === "/openapi.json") return;
+  if (link.pathname.startsWith("/v1") || link.pathname.startsWith("/login/") || link.pathname === "/openapi.json")
+    return;
   if (link.hash) return;
   event.preventDefault();
   go(link.pathname, Object.fromEntries(new URLSearchParams(link.search)));

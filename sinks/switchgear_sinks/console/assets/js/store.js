@@ -12,10 +12,35 @@ const RANK = /** @type {Record<string, number>} */ ({
   disabled: 4,
   closed: 5,
 });
+const CIRCUIT_FIELDS = /** @type {const} */ ([
+  "state",
+  "since",
+  "version",
+  "why",
+  "rule",
+  "value",
+  "threshold",
+  "sample",
+  "reporters",
+  "last_error",
+  "next_probe_at",
+  "lease",
+  "permits_left",
+  "ramp",
+  "expires_at",
+  "override",
+]);
 const NO_WASTE = { calls: 0, tokens: 0, usd: 0, seconds: 0 };
 
 /** @param {{ state: string }} circuit */
 export const isBroken = (circuit) => REFUSING.has(circuit.state);
+
+/**
+ * Return how many processes have opened a circuit of their own for a tool.
+ * @param {Tool} tool
+ */
+export const localOpens = (tool) =>
+  Array.isArray(tool.local_opens) ? tool.local_opens.length : (tool.local_opens ?? 0);
 
 /**
  * Order tools as an operator reads them: what is broken, by its errors in the window, then what is commanded, then by errors and calls.
@@ -66,8 +91,13 @@ export class Store {
   load(now, localMs) {
     this.offsetMs = Date.parse(now.checked_at) - localMs;
     this.minute = minuteOf(Date.parse(now.checked_at));
-    this.tools = new Map(now.tools.map((tool) => [tool.tool, { ...tool, beat: padded(tool.beat) }]));
-    this.families = new Map(now.families.map((family) => [family.family ?? family.tool, family]));
+    const [tools, families] = [this.tools, this.families];
+    this.tools = new Map(
+      now.tools.map((tool) => [tool.tool, newer({ ...tool, beat: padded(tool.beat) }, tools.get(tool.tool))]),
+    );
+    this.families = new Map(
+      now.families.map((family) => [nameOf(family), newer(family, families.get(nameOf(family)))]),
+    );
     this.fleet = now.fleet;
     this.data = now.data;
     this.revision += 1;
@@ -83,11 +113,13 @@ export class Store {
     const key = record.is_family ? (record.family ?? record.tool) : record.tool;
     const held = record.is_family ? this.families.get(key) : this.tools.get(key);
     if (held && record.version < held.version) return null;
+    // What was advised for another state is wrong now; the next load of the page has new advice.
+    const stale = held && held.state !== record.state ? { action: null, kind: null } : {};
     if (record.is_family) {
       const tools = /** @type {Family | undefined} */ (held)?.tools ?? [];
-      this.families.set(key, { tools, ...held, ...record });
+      this.families.set(key, { ...held, tools, ...stale, ...record });
     } else {
-      this.tools.set(key, { ...(/** @type {Tool | undefined} */ (held) ?? emptyTool()), ...record });
+      this.tools.set(key, { .../** @type {Tool | undefined} */ ((held) ?? emptyTool()), ...stale, ...record });
     }
     this.revision += 1;
     if (held?.state === record.state) return null;
@@ -128,7 +160,8 @@ export class Store {
     if (!this.minute || passed <= 0) return;
     this.minute = minute;
     const blank = Array.from({ length: passed }, () => ({ calls: 0, errors: 0 }));
-    for (const [name, tool] of this.tools) this.tools.set(name, { ...tool, beat: [...tool.beat, ...blank].slice(-MINUTES) });
+    for (const [name, tool] of this.tools)
+      this.tools.set(name, { ...tool, beat: [...tool.beat, ...blank].slice(-MINUTES) });
   }
 
   /** Count the states again: they change before the next numbers of the fleet arrive. */
@@ -154,6 +187,24 @@ export class Store {
 
 /** @param {number} ms */
 const minuteOf = (ms) => Math.floor(ms / 60_000);
+
+/** @param {Family} family */
+const nameOf = (family) => family.family ?? family.tool;
+
+/**
+ * Return a circuit as loaded, or with the state of a newer record that the stream has brought before.
+ * @template {Circuit} T
+ * @param {T} loaded
+ * @param {T | undefined} held
+ * @returns {T}
+ */
+function newer(loaded, held) {
+  if (!held || held.version <= loaded.version) return loaded;
+  /** @type {T} */
+  const merged = { ...loaded };
+  for (const field of CIRCUIT_FIELDS) Object.assign(merged, { [field]: held[field] });
+  return merged;
+}
 
 /** @param {Minute[] | undefined} beat */
 function padded(beat) {

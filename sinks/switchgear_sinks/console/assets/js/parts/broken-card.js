@@ -28,7 +28,9 @@ export function BrokenCard({ tool, fresh }) {
   return html`<article class=${`card broken ${tool.state} ${fresh ? "fresh" : ""}`} aria-label=${tool.tool}>
     <header>
       <${StateBadge} state=${tool.state} />
-      <h3><a href=${toolAddress(tool.tool)}><${ToolName} name=${tool.tool} /></a></h3>
+      <h3>
+        <a href=${toolAddress(tool.tool)}><${ToolName} name=${tool.tool} /></a>
+      </h3>
       ${tool.kind && KINDS[tool.kind] ? html`<span class="tag">${KINDS[tool.kind]}</span>` : null}
       <span class="since">for <${Since} since=${tool.since} /></span>
       <div class="tail"><${Beat} beat=${tool.beat} height=${22} /><${CommandButtons} circuit=${tool} /></div>
@@ -55,8 +57,11 @@ export function FamilyCard({ family }) {
       <${Why} circuit=${family} />
       <dl class="facts">
         <${NextFact} circuit=${family} />
-        <div class="fact wide"><dt>${plural(family.tools.length, "tool")} behind it</dt>
-          <dd class="names">${family.tools.slice(0, 8).map((tool) => html`<a key=${tool} href=${toolAddress(tool)}><${ToolName} name=${tool} short /></a>`)}${family.tools.length > 8 ? html`<span>and ${family.tools.length - 8} more</span>` : null}</dd>
+        <div class="fact wide">
+          <dt>${plural(family.tools.length, "tool")} behind it</dt>
+          <dd class="names">
+            ${family.tools.slice(0, 8).map((tool) => html`<a key=${tool} href=${toolAddress(tool)}><${ToolName} name=${tool} short /></a>`)}${family.tools.length > 8 ? html`<span>and ${family.tools.length - 8} more</span>` : null}
+          </dd>
         </div>
       </dl>
     </div>

@@ -41,7 +41,11 @@ export function Chart({ label, at, lines, format, height = 148, sync = "time", f
   useEffect(() => {
     const node = place.current;
     if (!node) return undefined;
-    const made = new uPlot(options({ lines, format, height, width: node.clientWidth, sync, from, until, moment, onPick }), /** @type {any} */ (data), node);
+    const made = new uPlot(
+      options({ lines, format, height, width: node.clientWidth, sync, from, until, moment, onPick }),
+      /** @type {any} */ (data),
+      node,
+    );
     plot.current = made;
     const observer = new ResizeObserver(() => made.setSize({ width: node.clientWidth, height }));
     observer.observe(node);
@@ -55,14 +59,35 @@ export function Chart({ label, at, lines, format, height = 148, sync = "time", f
   return html`<figure class="chart">
     <figcaption>
       <h3>${label}</h3>
-      <ul class="legend">${lines.map((line) => html`<li key=${line.label}><${Key} line=${line} />${line.label}</li>`)}</ul>
+      <ul class="legend">
+        ${lines.map((line) => html`<li key=${line.label}><${Key} line=${line} />${line.label}</li>`)}
+      </ul>
     </figcaption>
     <div ref=${place} class="plot" aria-hidden="true"></div>
-    <details class="as-table"><summary>Show as a table</summary>
-      <div class="scroll short"><table><caption class="hidden-text">${label}</caption>
-        <thead><tr><th scope="col">Time</th>${lines.map((line) => html`<th scope="col" class="num">${line.label}</th>`)}</tr></thead>
-        <tbody>${at.map((time, index) => html`<tr><th scope="row">${clock(time, until)}</th>${lines.map((line) => html`<td class="num">${format(line.values[index] ?? null)}</td>`)}</tr>`)}</tbody>
-      </table></div>
+    <details class="as-table">
+      <summary>Show as a table</summary>
+      <div class="scroll short">
+        <table>
+          <caption class="hidden-text">
+            ${label}
+          </caption>
+          <thead>
+            <tr>
+              <th scope="col">Time</th>
+              ${lines.map((line) => html`<th scope="col" class="num">${line.label}</th>`)}
+            </tr>
+          </thead>
+          <tbody>
+            ${at.map(
+              (time, index) =>
+                html`<tr>
+                  <th scope="row">${clock(time, until)}</th>
+                  ${lines.map((line) => html`<td class="num">${format(line.values[index] ?? null)}</td>`)}
+                </tr>`,
+            )}
+          </tbody>
+        </table>
+      </div>
     </details>
   </figure>`;
 }
@@ -70,8 +95,13 @@ export function Chart({ label, at, lines, format, height = 148, sync = "time", f
 /** @param {{ line: Line }} props */
 function Key({ line }) {
   const colour = { color: `var(${line.colour})` };
-  if (line.kind === "bars") return html`<svg viewBox="0 0 14 8" width="14" height="8" style=${colour} aria-hidden="true"><rect x="2" width="10" height="8" rx="1" fill="currentColor" /></svg>`;
-  return html`<svg viewBox="0 0 14 8" width="14" height="8" style=${colour} aria-hidden="true"><path d="M0 4h14" stroke="currentColor" stroke-width="2" stroke-dasharray=${(line.dash ?? []).join(" ")} /></svg>`;
+  if (line.kind === "bars")
+    return html`<svg viewBox="0 0 14 8" width="14" height="8" style=${colour} aria-hidden="true">
+      <rect x="2" width="10" height="8" rx="1" fill="currentColor" />
+    </svg>`;
+  return html`<svg viewBox="0 0 14 8" width="14" height="8" style=${colour} aria-hidden="true">
+    <path d="M0 4h14" stroke="currentColor" stroke-width="2" stroke-dasharray=${(line.dash ?? []).join(" ")} />
+  </svg>`;
 }
 
 /** @param {any} given @returns {any} */
@@ -85,10 +115,34 @@ function options({ lines, format, height, width, sync, from, until, moment, onPi
     padding: [8, RIGHT_PX, 0, 0],
     legend: { show: false },
     cursor: { sync: { key: sync }, drag: { x: false, y: false }, points: { size: 6 }, y: false },
-    scales: { x: { range: [from / 1000, until / 1000] }, y: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [Math.min(0, low ?? 0), (high || 1) * 1.08] } },
+    scales: {
+      x: { range: [from / 1000, until / 1000] },
+      y: {
+        range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [
+          Math.min(0, low ?? 0),
+          (high || 1) * 1.08,
+        ],
+      },
+    },
     axes: [
-      { stroke: ink, grid: { show: false }, ticks: { stroke: grid, size: 4 }, font: "11px sans-serif", size: 26, space: 70, values: AXIS_TIMES },
-      { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { show: false }, font: "11px sans-serif", size: AXIS_PX, space: 34, values: (/** @type {any} */ _, /** @type {number[]} */ values) => values.map((value) => format(value)) },
+      {
+        stroke: ink,
+        grid: { show: false },
+        ticks: { stroke: grid, size: 4 },
+        font: "11px sans-serif",
+        size: 26,
+        space: 70,
+        values: AXIS_TIMES,
+      },
+      {
+        stroke: ink,
+        grid: { stroke: grid, width: 1 },
+        ticks: { show: false },
+        font: "11px sans-serif",
+        size: AXIS_PX,
+        space: 34,
+        values: (/** @type {any} */ _, /** @type {number[]} */ values) => values.map((value) => format(value)),
+      },
     ],
     series: [{}, ...lines.map((/** @type {Line} */ line) => series(line, bars))],
     hooks: {
@@ -103,7 +157,8 @@ function series(line, bars) {
   const colour = themeColour(line.colour);
   const shared = { label: line.label, points: { show: false }, stroke: colour, dash: line.dash };
   if (line.kind === "bars") return { ...shared, fill: colour, width: 0, paths: bars };
-  if (line.kind === "area") return { ...shared, fill: colour.replace("rgb(", "rgba(").replace(")", ", 0.16)"), width: 1.5 };
+  if (line.kind === "area")
+    return { ...shared, fill: colour.replace("rgb(", "rgba(").replace(")", ", 0.16)"), width: 1.5 };
   return { ...shared, width: 1.5 };
 }
 

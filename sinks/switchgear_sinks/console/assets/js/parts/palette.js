@@ -18,10 +18,31 @@ const MOST = 40;
  */
 function search(text) {
   const matches = matcher(text);
-  const pages = PAGES.filter((page) => matches(page.title)).map((page) => ({ path: page.path, text: page.title, note: `g ${page.key}`, icon: page.name }));
+  const pages = PAGES.filter((page) => matches(page.title)).map((page) => ({
+    path: page.path,
+    text: page.title,
+    note: `g ${page.key}`,
+    icon: page.name,
+  }));
   const rows = listing(live.store.tools.values(), live.store.families, { filter: text, grouped: false });
-  const tools = rows.slice(0, MOST).map((row) => ({ path: toolAddress(row.kind === "tool" ? row.tool.tool : ""), text: row.kind === "tool" ? row.tool.tool : "", note: row.kind === "tool" ? stateLabel(row.tool.state) : "", state: row.kind === "tool" ? row.tool.state : "" }));
-  const calls = text.trim() ? [{ path: address("/calls", { text: text.trim() }), text: `Calls with “${text.trim()}”`, note: "", icon: "search" }] : [];
+  const tools = rows
+    .slice(0, MOST)
+    .map((row) => ({
+      path: toolAddress(row.kind === "tool" ? row.tool.tool : ""),
+      text: row.kind === "tool" ? row.tool.tool : "",
+      note: row.kind === "tool" ? stateLabel(row.tool.state) : "",
+      state: row.kind === "tool" ? row.tool.state : "",
+    }));
+  const calls = text.trim()
+    ? [
+        {
+          path: address("/calls", { text: text.trim() }),
+          text: `Calls with “${text.trim()}”`,
+          note: "",
+          icon: "search",
+        },
+      ]
+    : [];
   return text.trim() ? [...tools, ...pages, ...calls] : [...tools.slice(0, 8), ...pages];
 }
 
@@ -48,13 +69,38 @@ export function Palette({ onClose }) {
     }
   };
   return html`<${Sheet} label="Search" onClose=${onClose}>
-    <input class="palette-input" type="text" role="combobox" autofocus aria-label="Search tools and pages" aria-expanded="true" aria-controls="found" aria-activedescendant=${found.length ? `found-${at}` : undefined} placeholder="A tool, a glob like mcp:*, a page, or a text of calls" value=${text}
-      onInput=${(/** @type {any} */ event) => { setText(event.target.value); setAt(0); }} onKeyDown=${onKey} />
+    <input
+      class="palette-input"
+      type="text"
+      role="combobox"
+      autofocus
+      aria-label="Search tools and pages"
+      aria-expanded="true"
+      aria-controls="found"
+      aria-activedescendant=${found.length ? `found-${at}` : undefined}
+      placeholder="A tool, a glob like mcp:*, a page, or a text of calls"
+      value=${text}
+      onInput=${(/** @type {any} */ event) => {
+        setText(event.target.value);
+        setAt(0);
+      }}
+      onKeyDown=${onKey}
+    />
     <ul class="palette-list" id="found" role="listbox" aria-label="Found">
       ${found.map(
-        (each, index) => html`<li key=${each.path} id=${`found-${index}`} role="option" aria-selected=${index === at} onMouseMove=${() => setAt(index)} onClick=${() => open(each)}>
-          ${each.state ? html`<${StateShape} state=${each.state} /><${ToolName} name=${each.text} />` : html`<${Icon} name=${each.icon ?? "right"} />${each.text}`}<small>${each.note}</small>
-        </li>`,
+        (each, index) =>
+          html`<li
+            key=${each.path}
+            id=${`found-${index}`}
+            role="option"
+            aria-selected=${index === at}
+            onMouseMove=${() => setAt(index)}
+            onClick=${() => open(each)}
+          >
+            ${each.state ? html`<${StateShape} state=${each.state} /><${ToolName} name=${each.text} />` : html`<${Icon} name=${each.icon ?? "right"} />${each.text}`}<small
+              >${each.note}</small
+            >
+          </li>`,
       )}
     </ul>
   <//>`;

@@ -16,7 +16,11 @@ export function WindowedBody({ rows, columns, render }) {
     const above = scroller.getBoundingClientRect().top - body.current.getBoundingClientRect().top;
     // Steps of a few rows: a scroll by pixels alone needs no new rows.
     const stepped = Math.floor(above / (ROW_PX * 4)) * ROW_PX * 4;
-    setView((before) => (before.above === stepped && before.height === scroller.clientHeight ? before : { above: stepped, height: scroller.clientHeight }));
+    setView((before) =>
+      before.above === stepped && before.height === scroller.clientHeight
+        ? before
+        : { above: stepped, height: scroller.clientHeight },
+    );
   };
   useEffect(() => {
     const scroller = document.querySelector("main");
@@ -32,8 +36,20 @@ export function WindowedBody({ rows, columns, render }) {
   useLayoutEffect(measure, [rows.length]);
   const { first, last, before, after } = visibleRows(rows.length, ROW_PX, view.above, view.height + ROW_PX * 4);
   return html`<tbody ref=${body}>
-    ${before ? html`<tr aria-hidden="true" key="before"><td colspan=${columns} class="spacer" style=${{ height: `${before}px` }}></td></tr>` : null}
+    ${
+      before
+        ? html`<tr aria-hidden="true" key="before">
+            <td colspan=${columns} class="spacer" style=${{ height: `${before}px` }}></td>
+          </tr>`
+        : null
+    }
     ${rows.slice(first, last).map((row, index) => render(row, first + index))}
-    ${after ? html`<tr aria-hidden="true" key="after"><td colspan=${columns} class="spacer" style=${{ height: `${after}px` }}></td></tr>` : null}
+    ${
+      after
+        ? html`<tr aria-hidden="true" key="after">
+            <td colspan=${columns} class="spacer" style=${{ height: `${after}px` }}></td>
+          </tr>`
+        : null
+    }
   </tbody>`;
 }
