@@ -75,7 +75,5 @@ export function App() {
     route.page === "tool"
       ? html`<a href="/">Tools</a> <span class="quiet">/</span> <${ToolName} name=${route.tool} />`
       : name;
-  return html`<${Shell} route=${route} title=${title}
-    ><${View} key=${route.page === "tool" ? `tool ${route.tool}` : route.page} route=${route}
-  /><//>`;
+  return html`<${Shell} route=${route} title=${title}><${View} key=${route.page === "tool" ? `tool ${route.tool}` : route.page} route=${route} /><//>`;
 }

@@ -54,8 +54,9 @@ export function spansOf(changes, from, until) {
   /** @type {Span[]} */
   const spans = [];
   const first = changes[0];
-  if (first?.from && Date.parse(first.at) > from) {
-    spans.push({ at: new Date(from).toISOString(), until: first.at, state: first.from });
+  const before = first?.from ?? (first && (first.to ?? first.state) !== "closed" ? "closed" : null);
+  if (first && before && Date.parse(first.at) > from) {
+    spans.push({ at: new Date(from).toISOString(), until: first.at, state: before });
   }
   changes.forEach((change, index) => {
     const state = change.to ?? change.state;

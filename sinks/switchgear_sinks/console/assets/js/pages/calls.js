@@ -52,61 +52,25 @@ function Filters({ params }) {
     return () => clearTimeout(timer);
   }, [typed]);
   const field = (/** @type {string} */ name, /** @type {string} */ label, extra = {}) =>
-    html`<label class="field"
-      ><span>${label}</span
-      ><input
-        type="search"
-        value=${typed[name] ?? params[name] ?? ""}
-        onInput=${(/** @type {any} */ event) => setTyped({ ...typed, [name]: event.target.value })}
-        ...${extra}
-    /></label>`;
+    html`<label class="field"><span>${label}</span><input type="search" value=${typed[name] ?? params[name] ?? ""} onInput=${(/** @type {any} */ event) => setTyped({ ...typed, [name]: event.target.value })} ...${extra} /></label>`;
   const choice = (/** @type {string} */ name, /** @type {string} */ label, /** @type {string[]} */ values) =>
-    html`<label class="field"
-      ><span>${label}</span
-      ><select
-        value=${params[name] ?? ""}
-        onChange=${(/** @type {any} */ event) => setParams({ [name]: event.target.value })}
-      >
-        <option value="">Any</option>
-        ${values.map((value) => html`<option key=${value} value=${value}>${value.replaceAll("_", " ")}</option>`)}
-      </select></label
-    >`;
-  return html`<form
-    class="filters"
-    role="search"
-    aria-label="Calls"
-    onSubmit=${(/** @type {Event} */ event) => {
-      event.preventDefault();
-      setParams(typed);
-    }}
-  >
-    ${field("text", "Text of the error", { placeholder: "timed out" })} ${field("tool", "Tool", { list: "call-tools" })}
-    <datalist id="call-tools">
-      ${[...store.tools.keys()].slice(0, 500).map((name) => html`<option key=${name} value=${name}></option>`)}
-    </datalist>
-    ${choice("status", "Status", STATUSES)} ${choice("class", "Class", CLASSES)} ${field("service", "Service")}
-    ${field("user", "User")} ${field("session", "Session")}
-    <label class="field"
-      ><span>When</span
-      ><select
-        value=${params.hours ?? "24"}
-        onChange=${(/** @type {any} */ event) => setParams({ hours: event.target.value })}
-      >
-        ${WINDOWS.map(([hours, label]) => html`<option key=${hours} value=${hours}>${label}</option>`)}
-      </select></label
-    >
+    html`<label class="field"><span>${label}</span><select value=${params[name] ?? ""} onChange=${(/** @type {any} */ event) => setParams({ [name]: event.target.value })}><option value="">Any</option>${values.map((value) => html`<option key=${value} value=${value}>${value.replaceAll("_", " ")}</option>`)}</select></label>`;
+  return html`<form class="filters" role="search" aria-label="Calls" onSubmit=${(/** @type {Event} */ event) => {
+    event.preventDefault();
+    setParams(typed);
+  }}>
+    ${field("text", "Text of the error", { placeholder: "timed out" })}
+    ${field("tool", "Tool", { list: "call-tools" })}
+    <datalist id="call-tools">${[...store.tools.keys()].slice(0, 500).map((name) => html`<option key=${name} value=${name}></option>`)}</datalist>
+    ${choice("status", "Status", STATUSES)} ${choice("class", "Class", CLASSES)}
+    ${field("service", "Service")} ${field("user", "User")} ${field("session", "Session")}
+    <label class="field"><span>When</span><select value=${params.hours ?? "24"} onChange=${(/** @type {any} */ event) => setParams({ hours: event.target.value })}>${WINDOWS.map(([hours, label]) => html`<option key=${hours} value=${hours}>${label}</option>`)}</select></label>
     ${
       NAMES.some((name) => params[name])
-        ? html`<button
-            type="button"
-            class="button"
-            onClick=${() => {
-              setTyped({});
-              setParams(Object.fromEntries(NAMES.map((name) => [name, ""])));
-            }}
-          >
-            Clear
-          </button>`
+        ? html`<button type="button" class="button" onClick=${() => {
+            setTyped({});
+            setParams(Object.fromEntries(NAMES.map((name) => [name, ""])));
+          }}>Clear</button>`
         : null
     }
   </form>`;
@@ -145,22 +109,14 @@ function FoundCalls({ params }) {
 /** The calls of one session in their order, and how long the agent did something else between them. @param {{ id: string }} props */
 function SessionCalls({ id }) {
   const resource = useResource(`/v1/sessions/${encodeURIComponent(id)}/calls`);
-  return html`<section class="block" aria-label="Session">
-    <${Loaded} resource=${resource} rows=${8}>
-      ${(/** @type {any} */ answer) => {
-        const calls = /** @type {Call[]} */ (answer.items ?? answer.calls ?? []);
-        if (!calls.length) return html`<${Empty} title="No call of this session is stored" />`;
-        const [first, last] = [calls[0], calls.at(-1)];
-        const length = (Date.parse(last?.at ?? "") - Date.parse(first?.at ?? "")) / 1000;
-        const failed = calls.filter((call) => call.status !== "success").length;
-        return html`<div class="toolbar">
-            <h2>Session <span class="mono">${id}</span></h2>
-            <span class="quiet"
-              >${plural(calls.length, "call")} in ${duration(length)}, ${failed} without success, in their order</span
-            >
-          </div>
-          <${CallsTable} calls=${calls} label="Calls of the session" />`;
-      }}
-    <//>
-  </section>`;
+  return html`<section class="block" aria-label="Session"><${Loaded} resource=${resource} rows=${8}>
+    ${(/** @type {any} */ answer) => {
+      const calls = /** @type {Call[]} */ (answer.items ?? answer.calls ?? []);
+      if (!calls.length) return html`<${Empty} title="No call of this session is stored" />`;
+      const [first, last] = [calls[0], calls.at(-1)];
+      const length = (Date.parse(last?.at ?? "") - Date.parse(first?.at ?? "")) / 1000;
+      const failed = calls.filter((call) => call.status !== "success").length;
+      return html`<div class="toolbar"><h2>Session <span class="mono">${id}</span></h2><span class="quiet">${plural(calls.length, "call")} in ${duration(length)}, ${failed} without success, in their order</span></div><${CallsTable} calls=${calls} label="Calls of the session" />`;
+    }}
+  <//></section>`;
 }

@@ -61,62 +61,34 @@ export function LabPage({ route }) {
   const ready = pattern !== "" && !problem && Object.keys(policy).length > 0;
   return html`<div class="page lab">
     <form class="block lab-form" onSubmit=${run} aria-label="Policy">
-      <div class="toolbar">
-        <h2>Policy</h2>
-        <${RangePicker} hours=${hours} /><button type="submit" class="button primary" disabled=${!ready || busy}>
-          ${busy ? "Replaying …" : "Replay"}
-        </button>
-      </div>
-      <label class="field"
-        ><span>For <em>a tool, or a glob</em></span>
-        <input
-          list="tools"
-          required
-          placeholder="mcp:weather:*"
-          value=${pattern}
-          onInput=${(/** @type {any} */ event) => {
-            setReplay(null);
-            setParams({ pattern: event.target.value });
-          }}
-        />
-        <datalist id="tools">
-          ${[...store.tools.keys()].slice(0, 500).map((name) => html`<option key=${name} value=${name}></option>`)}
-        </datalist>
-      </label>
-      <${PolicyForm}
-        text=${text}
-        policy=${policy}
-        present=${present}
-        problem=${problem}
-        onText=${(/** @type {string} */ value) => {
-          setText(value);
+      <div class="toolbar"><h2>Policy</h2><${RangePicker} hours=${hours} /><button type="submit" class="button primary" disabled=${!ready || busy}>${busy ? "Replaying …" : "Replay"}</button></div>
+      <label class="field"><span>For <em>a tool, or a glob</em></span>
+        <input list="tools" required placeholder="mcp:weather:*" value=${pattern} onInput=${(
+          /** @type {any} */ event,
+        ) => {
           setReplay(null);
-        }}
-        sample=${SAMPLE}
-      />
+          setParams({ pattern: event.target.value });
+        }} />
+        <datalist id="tools">${[...store.tools.keys()].slice(0, 500).map((name) => html`<option key=${name} value=${name}></option>`)}</datalist>
+      </label>
+      <${PolicyForm} text=${text} policy=${policy} present=${present} problem=${problem} onText=${(
+        /** @type {string} */ value,
+      ) => {
+        setText(value);
+        setReplay(null);
+      }} sample=${SAMPLE} />
     </form>
     <div class="lab-results">
       <${ErrorNotice} error=${error} />
-      <section class="block" aria-label="What changes">
-        <div class="toolbar"><h2>What changes</h2></div>
+      <section class="block" aria-label="What changes"><div class="toolbar"><h2>What changes</h2></div>
         ${Object.keys(policy).length ? html`<${Changes} before=${pick(present, policy)} after=${policy} />` : html`<${Empty} title="No value yet">Write a value on the left. What you leave out stays as it is.<//>`}
       </section>
       ${replay ? html`<${Outcome} replay=${replay} />` : html`<section class="block"><${Empty} title="Replay it on your own calls">See how often this policy would have opened, and what it would have saved, before any call depends on it.<//></section>`}
       ${
         replay && mayOperate()
-          ? html`<section class="block apply" aria-label="Apply">
-              <div>
-                <h2>Apply</h2>
-                <p class="quiet">
-                  Watch it first: as <b>metrics only</b> it refuses nothing and reports what would have opened.
-                </p>
-              </div>
-              <div class="commands">
-                <button type="button" class="button primary" onClick=${() => setApplying("metrics_only")}>
-                  Apply as metrics only</button
-                ><button type="button" class="button" onClick=${() => setApplying("enforce")}>Enforce</button>
-              </div>
-            </section>`
+          ? html`<section class="block apply" aria-label="Apply"><div><h2>Apply</h2><p class="quiet">Watch it first: as <b>metrics only</b> it refuses nothing and reports what would have opened.</p></div>
+            <div class="commands"><button type="button" class="button primary" onClick=${() => setApplying("metrics_only")}>Apply as metrics only</button><button type="button" class="button" onClick=${() => setApplying("enforce")}>Enforce</button></div>
+          </section>`
           : null
       }
     </div>
@@ -146,58 +118,14 @@ function Outcome({ replay }) {
   ];
   return html`<section class="block" aria-label="Replay">
     <div class="toolbar"><h2>On the calls of the last ${duration(replay.hours * 3600)}</h2></div>
-    <p class="verdict">
-      It would have opened
-      ${plural(proposed.opens, "time")}${proposed.false_opens === null ? "" : `, ${count(proposed.false_opens)} of them without need`},
-      and saved
-      ${plural(proposed.calls_saved, "call")}${proposed.tokens_saved ? ` and ${count(proposed.tokens_saved)} tokens` : ""}.
-    </p>
+    <p class="verdict">It would have opened ${plural(proposed.opens, "time")}${proposed.false_opens === null ? "" : `, ${count(proposed.false_opens)} of them without need`}, and saved ${plural(proposed.calls_saved, "call")}${proposed.tokens_saved ? ` and ${count(proposed.tokens_saved)} tokens` : ""}.</p>
     <table class="rows compare">
-      <thead>
-        <tr>
-          <th scope="col"></th>
-          <th scope="col" class="num">Present</th>
-          <th scope="col" class="num">Proposed</th>
-          <th scope="col" class="num">Change</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${rows.map(
-          ([name, show, value, more]) =>
-            html`<tr key=${name}>
-              <th scope="row">${name}</th>
-              <td class="num">${show(present)}</td>
-              <td class="num"><b>${show(proposed)}</b></td>
-              <td class="num">
-                <${Difference}
-                  before=${value(present)}
-                  after=${value(proposed)}
-                  better=${name === "Opens" || name === "Time open" ? null : more}
-                />
-              </td>
-            </tr>`,
-        )}
-      </tbody>
+      <thead><tr><th scope="col"></th><th scope="col" class="num">Present</th><th scope="col" class="num">Proposed</th><th scope="col" class="num">Change</th></tr></thead>
+      <tbody>${rows.map(([name, show, value, more]) => html`<tr key=${name}><th scope="row">${name}</th><td class="num">${show(present)}</td><td class="num"><b>${show(proposed)}</b></td><td class="num"><${Difference} before=${value(present)} after=${value(proposed)} better=${name === "Opens" || name === "Time open" ? null : more} /></td></tr>`)}</tbody>
     </table>
     <div class="lanes">
-      <div class="lane">
-        <span>Present</span
-        ><${Band}
-          spans=${spansOf(present.transitions, from, until)}
-          from=${from}
-          until=${until}
-          label="Present policy"
-        />
-      </div>
-      <div class="lane">
-        <span>Proposed</span
-        ><${Band}
-          spans=${spansOf(proposed.transitions, from, until)}
-          from=${from}
-          until=${until}
-          label="Proposed policy"
-        />
-      </div>
+      <div class="lane"><span>Present</span><${Band} spans=${spansOf(present.transitions, from, until)} from=${from} until=${until} label="Present policy" /></div>
+      <div class="lane"><span>Proposed</span><${Band} spans=${spansOf(proposed.transitions, from, until)} from=${from} until=${until} label="Proposed policy" /></div>
     </div>
   </section>`;
 }
@@ -208,9 +136,7 @@ function Difference({ before, after, better }) {
   const up = after > before;
   const tone = better === null ? "" : up === better ? "good-text" : "bad-text";
   const digits = Math.abs(after - before) < 10 && !Number.isInteger(after - before) ? 2 : 0;
-  return html`<span class=${tone}
-    >${up ? "+" : "−"}${digits ? Math.abs(after - before).toFixed(digits) : count(Math.abs(after - before))}</span
-  >`;
+  return html`<span class=${tone}>${up ? "+" : "−"}${digits ? Math.abs(after - before).toFixed(digits) : count(Math.abs(after - before))}</span>`;
 }
 
 /** @param {{ pattern: string, policy: Record<string, unknown>, present: Record<string, unknown>, mode: string, onClose: () => void, onApplied: () => void }} props */
@@ -244,32 +170,14 @@ function ApplyDialog({ pattern, policy, present, mode, onClose, onApplied }) {
       setBusy(false);
     }
   };
-  return html`<${Sheet} label=${title} onClose=${onClose}
-    ><form onSubmit=${submit}>
-      <div class="sheet-body">
-        <div class="sheet-head">
-          <h2>${title}</h2>
-          <p class="quiet">
-            For <code>${pattern}</code>.
-            ${mode === "enforce" ? "From now on it refuses calls by these values." : "It refuses nothing. What would have opened is reported."}
-          </p>
-        </div>
-        <${ErrorNotice} error=${error} />
-        <section class="preview" aria-label="What changes">
-          <${Changes}
-            before=${pick({ mode: "enforce", ...present }, { ...policy, mode })}
-            after=${{ ...policy, mode }}
-          />
-        </section>
-        <${ExpiryField} value=${expiry} onChange=${setExpiry} />
-        <${ReasonField} value=${reason} onInput=${setReason} />
-      </div>
-      <div class="sheet-foot">
-        <button type="button" class="button" onClick=${onClose}>Cancel</button
-        ><button type="submit" class="button primary" disabled=${busy || !reason.trim()}>
-          ${busy ? "Sending …" : title}
-        </button>
-      </div>
-    </form><//
-  >`;
+  return html`<${Sheet} label=${title} onClose=${onClose}><form onSubmit=${submit}>
+    <div class="sheet-body">
+      <div class="sheet-head"><h2>${title}</h2><p class="quiet">For <code>${pattern}</code>. ${mode === "enforce" ? "From now on it refuses calls by these values." : "It refuses nothing. What would have opened is reported."}</p></div>
+      <${ErrorNotice} error=${error} />
+      <section class="preview" aria-label="What changes"><${Changes} before=${pick({ mode: "enforce", ...present }, { ...policy, mode })} after=${{ ...policy, mode }} /></section>
+      <${ExpiryField} value=${expiry} onChange=${setExpiry} />
+      <${ReasonField} value=${reason} onInput=${setReason} />
+    </div>
+    <div class="sheet-foot"><button type="button" class="button" onClick=${onClose}>Cancel</button><button type="submit" class="button primary" disabled=${busy || !reason.trim()}>${busy ? "Sending …" : title}</button></div>
+  </form><//>`;
 }

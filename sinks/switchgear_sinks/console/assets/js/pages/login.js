@@ -43,28 +43,9 @@ export function LoginPage({ params, onEntered }) {
       <div class="brand"><${Mark} /><span>Switchgear</span></div>
       <h1>Log in to the console</h1>
       <${ErrorNotice} error=${error} />
-      ${
-        oidc
-          ? html`<a class="button primary wide" target="_self" href=${address("/login/oidc", { next })}
-                >Log in with your company's account</a
-              >
-              <p class="or">or with a token</p>`
-          : null
-      }
-      <label class="field"
-        ><span>Token</span
-        ><input
-          type="password"
-          name="token"
-          autocomplete="current-password"
-          required
-          autofocus
-          value=${token}
-          onInput=${(/** @type {any} */ event) => setToken(event.target.value)}
-      /></label>
-      <button type="submit" class=${`button wide ${oidc ? "" : "primary"}`} disabled=${busy || !token.trim()}>
-        ${busy ? "Logging in …" : "Log in"}
-      </button>
+      ${oidc ? html`<a class="button primary wide" target="_self" href=${address("/login/oidc", { next })}>Log in with your company's account</a><p class="or">or with a token</p>` : null}
+      <label class="field"><span>Token</span><input type="password" name="token" autocomplete="current-password" required autofocus value=${token} onInput=${(/** @type {any} */ event) => setToken(event.target.value)} /></label>
+      <button type="submit" class=${`button wide ${oidc ? "" : "primary"}`} disabled=${busy || !token.trim()}>${busy ? "Logging in …" : "Log in"}</button>
       <p class="quiet"><code>switchgear token create</code> makes a token.</p>
     </form>
   </main>`;

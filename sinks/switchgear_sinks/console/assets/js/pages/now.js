@@ -21,9 +21,7 @@ export function NowPage({ route }) {
   const live = useLive();
   const { store } = live;
   if (!live.loaded)
-    return html`<div class="page">
-      ${live.error ? html`<${ErrorNotice} error=${new Error(live.error)} retry=${() => live.reload()} />` : html`<${Loading} rows=${8} />`}
-    </div>`;
+    return html`<div class="page">${live.error ? html`<${ErrorNotice} error=${new Error(live.error)} retry=${() => live.reload()} />` : html`<${Loading} rows=${8} />`}</div>`;
   const now = store.serverNow(Date.now());
   const tools = store.sorted();
   const families = store.brokenFamilies();
@@ -39,20 +37,15 @@ export function NowPage({ route }) {
     ${
       cards.length || families.length
         ? html`<section class="cards" aria-label="Not closed">
-            ${families.map((family) => html`<${FamilyCard} key=${`family ${family.family}`} family=${family} />`)}
-            ${cards.map((tool) => html`<${BrokenCard} key=${tool.tool} tool=${tool} fresh=${now - (store.changedAt.get(tool.tool) ?? 0) < FRESH_MS} />`)}
-            ${broken.length > cards.length ? html`<button type="button" class="button wide" onClick=${() => setParams({ cards: "all" })}>${`Show ${plural(broken.length - cards.length, "more broken tool")} as cards; they are first in the table below`}</button>` : null}
-          </section>`
+          ${families.map((family) => html`<${FamilyCard} key=${`family ${family.family}`} family=${family} />`)}
+          ${cards.map((tool) => html`<${BrokenCard} key=${tool.tool} tool=${tool} fresh=${now - (store.changedAt.get(tool.tool) ?? 0) < FRESH_MS} />`)}
+          ${broken.length > cards.length ? html`<button type="button" class="button wide" onClick=${() => setParams({ cards: "all" })}>${`Show ${plural(broken.length - cards.length, "more broken tool")} as cards; they are first in the table below`}</button>` : null}
+        </section>`
         : null
     }
     <section class="block" aria-label="Tools">
       <${Filters} params=${route.params} shown=${rest.length} />
-      <${ToolsTable}
-        tools=${rest}
-        families=${store.families}
-        params=${route.params}
-        orderKey=${`${store.orderRevision} ${Math.floor(Date.now() / ORDER_EVERY_MS)} ${carded.size}`}
-      />
+      <${ToolsTable} tools=${rest} families=${store.families} params=${route.params} orderKey=${`${store.orderRevision} ${Math.floor(Date.now() / ORDER_EVERY_MS)} ${carded.size}`} />
     </section>
   </div>`;
 }
@@ -73,34 +66,11 @@ function Summary({ fleet, tools, broken, servers }) {
       <span>${parts.length ? `${count(Math.max(0, fleet.tools - broken))} others are up` : "Nothing to do."}</span>
     </div>
     <dl class="stats">
-      <div>
-        <dt>Calls, last hour</dt>
-        <dd>${count(fleet.calls)}</dd>
-        <${Sparkline} values=${minutes.calls} tone="calls" />
-      </div>
-      <div>
-        <dt>Error rate</dt>
-        <dd class=${(fleet.error_rate ?? 0) >= 0.05 ? "bad-text" : ""}>${percent(fleet.error_rate)}</dd>
-        <${Sparkline} values=${minutes.errors} tone="errors" />
-      </div>
-      <div>
-        <dt>Refused</dt>
-        <dd>${count(fleet.refused)}</dd>
-        <small>calls, last hour</small>
-      </div>
-      <div>
-        <dt>Wasted</dt>
-        <dd>${fleet.wasted.usd ? usd(fleet.wasted.usd) : count(fleet.wasted.tokens)}</dd>
-        <small
-          >${fleet.wasted.usd ? `${count(fleet.wasted.tokens)} tokens` : "tokens"} ·
-          ${plural(fleet.wasted.calls, "call")}</small
-        >
-      </div>
-      <div>
-        <dt>Saved</dt>
-        <dd>≈ ${fleet.saved.usd ? usd(fleet.saved.usd) : count(fleet.saved.tokens)}</dd>
-        <small>${fleet.saved.usd ? `≈ ${count(fleet.saved.tokens)} tokens` : "tokens"}</small>
-      </div>
+      <div><dt>Calls, last hour</dt><dd>${count(fleet.calls)}</dd><${Sparkline} values=${minutes.calls} tone="calls" /></div>
+      <div><dt>Error rate</dt><dd class=${(fleet.error_rate ?? 0) >= 0.05 ? "bad-text" : ""}>${percent(fleet.error_rate)}</dd><${Sparkline} values=${minutes.errors} tone="errors" /></div>
+      <div><dt>Refused</dt><dd>${count(fleet.refused)}</dd><small>calls, last hour</small></div>
+      <div><dt>Wasted</dt><dd>${fleet.wasted.usd ? usd(fleet.wasted.usd) : count(fleet.wasted.tokens)}</dd><small>${fleet.wasted.usd ? `${count(fleet.wasted.tokens)} tokens` : "tokens"} · ${plural(fleet.wasted.calls, "call")}</small></div>
+      <div><dt>Saved</dt><dd>≈ ${fleet.saved.usd ? usd(fleet.saved.usd) : count(fleet.saved.tokens)}</dd><small>${fleet.saved.usd ? `≈ ${count(fleet.saved.tokens)} tokens` : "tokens"}</small></div>
     </dl>
   </section>`;
 }
@@ -109,28 +79,12 @@ function Summary({ fleet, tools, broken, servers }) {
 function Filters({ params, shown }) {
   return html`<div class="toolbar">
     <h2>${isNarrowed(params) ? "Tools" : "Other tools"} <span class="quiet">${count(shown)}</span></h2>
-    <input
-      type="search"
-      aria-label="Filter tools"
-      placeholder="Filter, or a glob: mcp:*"
-      value=${params.q ?? ""}
-      onInput=${(/** @type {any} */ event) => setParams({ q: event.target.value })}
-    />
-    <select
-      aria-label="State"
-      value=${params.state ?? ""}
-      onChange=${(/** @type {any} */ event) => setParams({ state: event.target.value })}
-    >
+    <input type="search" aria-label="Filter tools" placeholder="Filter, or a glob: mcp:*" value=${params.q ?? ""} onInput=${(/** @type {any} */ event) => setParams({ q: event.target.value })} />
+    <select aria-label="State" value=${params.state ?? ""} onChange=${(/** @type {any} */ event) => setParams({ state: event.target.value })}>
       <option value="">Every state</option>
       ${Object.entries(STATES).map(([state, { label }]) => html`<option key=${state} value=${state}>${label}</option>`)}
     </select>
-    <label class="check"
-      ><input
-        type="checkbox"
-        checked=${params.group !== "none"}
-        onChange=${(/** @type {any} */ event) => setParams({ group: event.target.checked ? "" : "none" })}
-      />Group by server</label
-    >
+    <label class="check"><input type="checkbox" checked=${params.group !== "none"} onChange=${(/** @type {any} */ event) => setParams({ group: event.target.checked ? "" : "none" })} />Group by server</label>
   </div>`;
 }
 

@@ -78,26 +78,11 @@ export function SqlPage({ route }) {
 
   return html`<div class="page sql">
     <form class="block" onSubmit=${run} aria-label="Query">
-      <textarea
-        ref=${field}
-        class="mono editor"
-        rows="8"
-        spellcheck=${false}
-        aria-label="SQL"
-        value=${query}
-        onInput=${(/** @type {any} */ event) => setQuery(event.target.value)}
-        onKeyDown=${onKey}
-      ></textarea>
+      <textarea ref=${field} class="mono editor" rows="8" spellcheck=${false} aria-label="SQL" value=${query} onInput=${(/** @type {any} */ event) => setQuery(event.target.value)} onKeyDown=${onKey}></textarea>
       <div class="toolbar">
-        <button type="submit" class="button primary" disabled=${busy || !query.trim()}>
-          ${busy ? "Running …" : "Run"} <kbd>Ctrl ⏎</kbd>
-        </button>
+        <button type="submit" class="button primary" disabled=${busy || !query.trim()}>${busy ? "Running …" : "Run"} <kbd>Ctrl ⏎</kbd></button>
         <${Choice} label="Examples" options=${EXAMPLES} onPick=${setQuery} />
-        <${Choice}
-          label="History"
-          options=${history().map((each) => [each.replace(/\s+/g, " ").slice(0, 80), each])}
-          onPick=${setQuery}
-        />
+        <${Choice} label="History" options=${history().map((each) => [each.replace(/\s+/g, " ").slice(0, 80), each])} onPick=${setQuery} />
         <span class="quiet">Read only. Limits of time and memory apply.</span>
       </div>
     </form>
@@ -105,29 +90,14 @@ export function SqlPage({ route }) {
     ${
       answer
         ? html`<section class="block" aria-label="Result">
-            <div class="toolbar">
-              <h2>${plural(answer.row_count, "row")}</h2>
-              <span class="quiet"
-                >${answer.elapsed_s.toFixed(2)}
-                s${answer.truncated ? ", cut at the limit of rows" : ""}${answer.rows.length > SHOWN ? `, the first ${count(SHOWN)} are shown` : ""}</span
-              >
-              <div class="commands">
-                <button type="button" class="button" onClick=${() => download("csv")}>
-                  <${Icon} name="download" />CSV</button
-                ><button type="button" class="button" onClick=${() => download("parquet")}>
-                  <${Icon} name="download" />Parquet
-                </button>
-              </div>
-            </div>
-            <${Result} answer=${answer} />
-          </section>`
+          <div class="toolbar"><h2>${plural(answer.row_count, "row")}</h2><span class="quiet">${answer.elapsed_s.toFixed(2)} s${answer.truncated ? ", cut at the limit of rows" : ""}${answer.rows.length > SHOWN ? `, the first ${count(SHOWN)} are shown` : ""}</span>
+            <div class="commands"><button type="button" class="button" onClick=${() => download("csv")}><${Icon} name="download" />CSV</button><button type="button" class="button" onClick=${() => download("parquet")}><${Icon} name="download" />Parquet</button></div>
+          </div>
+          <${Result} answer=${answer} />
+        </section>`
         : error
           ? null
-          : html`<section class="block">
-              <${Empty} title="Ask what no page shows"
-                >Tables: <code>tool_metrics</code>, <code>circuit_transitions</code> and their rollups.<//
-              >
-            </section>`
+          : html`<section class="block"><${Empty} title="Ask what no page shows">Tables: <code>tool_metrics</code>, <code>circuit_transitions</code> and their rollups.<//></section>`
     }
   </div>`;
 }
@@ -135,40 +105,21 @@ export function SqlPage({ route }) {
 /** @param {{ label: string, options: string[][], onPick: (value: string) => void }} props */
 function Choice({ label, options, onPick }) {
   if (!options.length) return null;
-  return html`<select
-    class="button"
-    aria-label=${label}
-    value=""
-    onChange=${(/** @type {any} */ event) => {
-      if (event.target.value) onPick(event.target.value);
-      event.target.value = "";
-    }}
-  >
-    <option value="">${label}</option>
-    ${options.map(([name, value]) => html`<option key=${value} value=${value}>${name}</option>`)}
+  return html`<select class="button" aria-label=${label} value="" onChange=${(/** @type {any} */ event) => {
+    if (event.target.value) onPick(event.target.value);
+    event.target.value = "";
+  }}>
+    <option value="">${label}</option>${options.map(([name, value]) => html`<option key=${value} value=${value}>${name}</option>`)}
   </select>`;
 }
 
 /** @param {{ answer: SqlAnswer }} props */
 function Result({ answer }) {
   const numeric = answer.columns.map((column) => /^(Nullable\()?(U?Int|Float|Decimal)/.test(column.type));
-  return html`<div class="scroll tall">
-    <table class="rows result">
-      <thead>
-        <tr>
-          ${answer.columns.map((column, index) => html`<th scope="col" key=${index} class=${numeric[index] ? "num" : ""} title=${column.type}>${column.name}</th>`)}
-        </tr>
-      </thead>
-      <tbody>
-        ${answer.rows.slice(0, SHOWN).map(
-          (row) =>
-            html`<tr>
-              ${row.map((value, index) => html`<td class=${`mono ${numeric[index] ? "num" : "cut"}`} title=${numeric[index] ? undefined : shown(value)}>${value === null ? html`<span class="quiet">null</span>` : shown(value)}</td>`)}
-            </tr>`,
-        )}
-      </tbody>
-    </table>
-  </div>`;
+  return html`<div class="scroll tall"><table class="rows result">
+    <thead><tr>${answer.columns.map((column, index) => html`<th scope="col" key=${index} class=${numeric[index] ? "num" : ""} title=${column.type}>${column.name}</th>`)}</tr></thead>
+    <tbody>${answer.rows.slice(0, SHOWN).map((row) => html`<tr>${row.map((value, index) => html`<td class=${`mono ${numeric[index] ? "num" : "cut"}`} title=${numeric[index] ? undefined : shown(value)}>${value === null ? html`<span class="quiet">null</span>` : shown(value)}</td>`)}</tr>`)}</tbody>
+  </table></div>`;
 }
 
 /** @param {unknown} value */

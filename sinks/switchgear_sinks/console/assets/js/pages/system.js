@@ -24,18 +24,15 @@ function shown(name, value) {
 /** @param {{ route: unknown }} _props */
 export function SystemPage(_props) {
   const resource = useResource("/v1/console/system", {}, RELOAD_MS);
-  return html`<div class="page">
-    <${Loaded} resource=${resource} rows=${10}>
-      ${(/** @type {Record<string, unknown>} */ answer) => html`<div class="columns system">${Object.entries(answer).map(([name, value]) => html`<${Part} key=${name} name=${name} value=${value} />`)}</div>`}
-    <//>
-  </div>`;
+  return html`<div class="page"><${Loaded} resource=${resource} rows=${10}>
+    ${(/** @type {Record<string, unknown>} */ answer) => html`<div class="columns system">${Object.entries(answer).map(([name, value]) => html`<${Part} key=${name} name=${name} value=${value} />`)}</div>`}
+  <//></div>`;
 }
 
 /** A part of the system: a list as a table, a record as pairs. @param {{ name: string, value: unknown }} props */
 function Part({ name, value }) {
   const title = name.replaceAll("_", " ");
-  return html`<section class="block" aria-label=${title}>
-    <div class="toolbar"><h2 class="capital">${title}</h2></div>
+  return html`<section class="block" aria-label=${title}><div class="toolbar"><h2 class="capital">${title}</h2></div>
     ${Array.isArray(value) ? html`<${List} items=${value} />` : typeof value === "object" && value !== null ? html`<${Pairs} record=${/** @type {Record<string, unknown>} */ (value)} />` : html`<p class="one">${shown(name, value)}</p>`}
   </section>`;
 }
@@ -45,29 +42,11 @@ function List({ items }) {
   if (!items.length) return html`<p class="quiet one">None is known.</p>`;
   const records = items.filter((item) => typeof item === "object" && item !== null);
   if (records.length !== items.length)
-    return html`<ul class="one">
-      ${items.map((item) => html`<li class="mono">${plain(item)}</li>`)}
-    </ul>`;
+    return html`<ul class="one">${items.map((item) => html`<li class="mono">${plain(item)}</li>`)}</ul>`;
   const names = [...new Set(records.flatMap((record) => Object.keys(/** @type {object} */ (record))))];
-  return html`<div class="scroll">
-    <table class="rows">
-      <thead>
-        <tr>
-          ${names.map((name) => html`<th scope="col" key=${name} class=${isNumeric(items, name) ? "num" : ""}>${name.replace(/_(s|ms|at|per_s)$/, "").replaceAll("_", " ")}</th>`)}
-        </tr>
-      </thead>
-      <tbody>
-        ${
-          /** @type {Record<string, unknown>[]} */ (items).map(
-            (record) =>
-              html`<tr>
-                ${names.map((name) => html`<td key=${name} class=${isNumeric(items, name) ? `num ${name === "lag" && Number(record[name]) > 1000 ? "bad-text" : ""}` : "cut"}>${shown(name, record[name] ?? null)}</td>`)}
-              </tr>`,
-          )
-        }
-      </tbody>
-    </table>
-  </div>`;
+  return html`<div class="scroll"><table class="rows"><thead><tr>${names.map((name) => html`<th scope="col" key=${name} class=${isNumeric(items, name) ? "num" : ""}>${name.replace(/_(s|ms|at|per_s)$/, "").replaceAll("_", " ")}</th>`)}</tr></thead>
+    <tbody>${/** @type {Record<string, unknown>[]} */ (items).map((record) => html`<tr>${names.map((name) => html`<td key=${name} class=${isNumeric(items, name) ? `num ${name === "lag" && Number(record[name]) > 1000 ? "bad-text" : ""}` : "cut"}>${shown(name, record[name] ?? null)}</td>`)}</tr>`)}</tbody>
+  </table></div>`;
 }
 
 /** @param {unknown[]} items @param {string} name */
@@ -76,15 +55,5 @@ const isNumeric = (items, name) =>
 
 /** @param {{ record: Record<string, unknown> }} props */
 function Pairs({ record }) {
-  return html`<dl class="pairs">
-    ${Object.entries(record).map(
-      ([name, value]) =>
-        html`<div key=${name}>
-          <dt>${name.replace(/_(s|ms|at|per_s)$/, "").replaceAll("_", " ")}</dt>
-          <dd>
-            ${Array.isArray(value) && value.some((item) => typeof item === "object") ? html`<${List} items=${value} />` : shown(name, value)}
-          </dd>
-        </div>`,
-    )}
-  </dl>`;
+  return html`<dl class="pairs">${Object.entries(record).map(([name, value]) => html`<div key=${name}><dt>${name.replace(/_(s|ms|at|per_s)$/, "").replaceAll("_", " ")}</dt><dd>${Array.isArray(value) && value.some((item) => typeof item === "object") ? html`<${List} items=${value} />` : shown(name, value)}</dd></div>`)}</dl>`;
 }

@@ -21,11 +21,9 @@ const NEAR_MS = 5 * 60_000;
 export function TimelinePage({ route }) {
   const hours = Number(route.params.hours) || 24;
   const resource = useResource("/v1/console/timeline", { hours }, 15_000);
-  return html`<div class="page timeline">
-    <${Loaded} resource=${resource} rows=${8}>
-      ${(/** @type {TimelineAnswer} */ answer) => html`<${Lanes} answer=${answer} hours=${hours} at=${route.params.at} />`}
-    <//>
-  </div>`;
+  return html`<div class="page timeline"><${Loaded} resource=${resource} rows=${8}>
+    ${(/** @type {TimelineAnswer} */ answer) => html`<${Lanes} answer=${answer} hours=${hours} at=${route.params.at} />`}
+  <//></div>`;
 }
 
 /** @param {{ answer: TimelineAnswer, hours: number, at: string | undefined }} props */
@@ -45,38 +43,15 @@ function Lanes({ answer, hours, at }) {
       : transitions.filter((each) => Math.abs(Date.parse(each.at) - moment) <= NEAR_MS);
   return html`
     <section class="block charts" aria-label="Fleet">
-      <div class="toolbar">
-        <h2>${plural(transitions.length, "change")} of ${plural(lanes.length, "circuit")}</h2>
-        ${moment === undefined ? null : html`<button type="button" class="button" onClick=${() => setParams({ at: "" })}>Leave ${clock(moment, until)}</button>`}<${RangePicker}
-          hours=${hours}
-        />
-      </div>
-      <${Chart}
-        label="Error rate of the fleet"
-        at=${series.at}
-        from=${from}
-        until=${until}
-        moment=${moment}
-        format=${percent}
-        onPick=${pick}
-        lines=${[{ label: "error rate", values: rates, colour: "--chart-errors", kind: "area" }]}
-      />
+      <div class="toolbar"><h2>${plural(transitions.length, "change")} of ${plural(lanes.length, "circuit")}</h2>${moment === undefined ? null : html`<button type="button" class="button" onClick=${() => setParams({ at: "" })}>Leave ${clock(moment, until)}</button>`}<${RangePicker} hours=${hours} /></div>
+      <${Chart} label="Error rate of the fleet" at=${series.at} from=${from} until=${until} moment=${moment} format=${percent} onPick=${pick} lines=${[{ label: "error rate", values: rates, colour: "--chart-errors", kind: "area" }]} />
       ${marks.length ? html`<div class="band-row"><div class="marks">${marks.map((mark) => html`<button type="button" key=${mark.at + mark.text} class=${`mark ${mark.kind}`} style=${{ left: `${((Date.parse(mark.at) - from) / (until - from)) * 100}%` }} title=${`${clock(mark.at, until)} ${mark.text}`} aria-label=${`${clock(mark.at, until)} ${mark.text}`} onClick=${() => pick(Date.parse(mark.at))}></button>`)}</div></div>` : null}
       <div class="lanes">
         ${lanes.slice(0, LANES).map(
-          ([circuit, changes]) =>
-            html`<div class="lane" key=${circuit}>
-              <a href=${toolAddress(changes[0]?.tool ?? circuit, { hours, at: at ?? "" })}
-                ><${ToolName} name=${circuit}
-              /></a>
-              <${Band}
-                spans=${spansOf(changes, from, until)}
-                from=${from}
-                until=${until}
-                label=${circuit}
-                onPick=${pick}
-              />
-            </div>`,
+          ([circuit, changes]) => html`<div class="lane" key=${circuit}>
+            <a href=${toolAddress(changes[0]?.tool ?? circuit, { hours, at: at ?? "" })}><${ToolName} name=${circuit} /></a>
+            <${Band} spans=${spansOf(changes, from, until)} from=${from} until=${until} label=${circuit} onPick=${pick} />
+          </div>`,
         )}
         ${lanes.length > LANES ? html`<p class="quiet">And ${plural(lanes.length - LANES, "other circuit")}: the list below has all.</p>` : null}
       </div>
@@ -91,37 +66,19 @@ function Lanes({ answer, hours, at }) {
 /** @param {{ transitions: Transition[] }} props */
 function Changes({ transitions }) {
   const newest = [...transitions].sort((one, other) => (one.at < other.at ? 1 : -1));
-  return html`<div class="scroll">
-    <table class="rows transitions">
-      <thead>
-        <tr>
-          <th scope="col">Time</th>
-          <th scope="col">Circuit</th>
-          <th scope="col">State</th>
-          <th scope="col" class="grow">Why</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${newest.map(
-          (each) =>
-            html`<tr key=${each.at + each.circuit_id}>
-              <th scope="row">
-                <button type="button" class="opener" data-item onClick=${() => setParams({ at: each.at })}>
-                  <${Clock} at=${each.at} />
-                </button>
-              </th>
-              <td>
-                <a href=${toolAddress(each.tool, { at: each.at })}><${ToolName} name=${each.circuit_id} /></a>
-              </td>
-              <td><${StateBadge} state=${each.to} quiet /></td>
-              <td class="cut grow" title=${each.why ?? ""}>
-                ${each.why ?? "–"}${each.actor ? html` <span class="quiet">by ${each.actor}</span>` : null}
-              </td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
-  </div>`;
+  return html`<div class="scroll"><table class="rows transitions">
+    <thead><tr><th scope="col">Time</th><th scope="col">Circuit</th><th scope="col">State</th><th scope="col" class="grow">Why</th></tr></thead>
+    <tbody>
+      ${newest.map(
+        (each) => html`<tr key=${each.at + each.circuit_id}>
+          <th scope="row"><button type="button" class="opener" data-item onClick=${() => setParams({ at: each.at })}><${Clock} at=${each.at} /></button></th>
+          <td><a href=${toolAddress(each.tool, { at: each.at })}><${ToolName} name=${each.circuit_id} /></a></td>
+          <td><${StateBadge} state=${each.to} quiet /></td>
+          <td class="cut grow" title=${each.why ?? ""}>${each.why ?? "–"}${each.actor ? html` <span class="quiet">by ${each.actor}</span>` : null}</td>
+        </tr>`,
+      )}
+    </tbody>
+  </table></div>`;
 }
 
 /** Circuits in the order of their newest change. @param {Transition[]} transitions @returns {[string, Transition[]][]} */

@@ -35,11 +35,7 @@ export function ToolPage({ route }) {
               blast: held.blast ?? answer.tool.blast,
             }
           : answer.tool;
-        return html`<${ToolHead} tool=${tool} /><${History}
-            answer=${answer}
-            hours=${hours}
-            at=${route.params.at}
-          /><${Details} answer=${answer} name=${route.tool} />`;
+        return html`<${ToolHead} tool=${tool} /><${History} answer=${answer} hours=${hours} at=${route.params.at} /><${Details} answer=${answer} name=${route.tool} />`;
       }}
     <//>
   </div>`;
@@ -67,39 +63,20 @@ function History({ answer, hours, at }) {
   const rates = series.calls.map((calls, index) => (calls ? (series.errors[index] ?? 0) / calls : null));
   const shared = { at: series.at, from, until, moment };
   return html`<section class="block charts" aria-label="History">
-    <div class="toolbar">
-      <h2>History</h2>
-      <${RangePicker} hours=${hours} />
-    </div>
+    <div class="toolbar"><h2>History</h2><${RangePicker} hours=${hours} /></div>
     <div class="band-row"><${Band} spans=${answer.states} from=${from} until=${until} label="State" /></div>
-    <${Chart}
-      ...${shared}
-      label="Calls"
-      format=${count}
-      lines=${[
-        { label: "calls", values: series.calls, colour: "--chart-calls", kind: "bars" },
-        { label: "errors", values: series.errors, colour: "--chart-errors", kind: "bars" },
-      ]}
-    />
-    <${Chart}
-      ...${shared}
-      label="Error rate"
-      height=${110}
-      format=${percent}
-      lines=${[{ label: "error rate", values: rates, colour: "--chart-errors", kind: "area" }]}
-    />
+    <${Chart} ...${shared} label="Calls" format=${count} lines=${[
+      { label: "calls", values: series.calls, colour: "--chart-calls", kind: "bars" },
+      { label: "errors", values: series.errors, colour: "--chart-errors", kind: "bars" },
+    ]} />
+    <${Chart} ...${shared} label="Error rate" height=${110} format=${percent} lines=${[{ label: "error rate", values: rates, colour: "--chart-errors", kind: "area" }]} />
     ${
       series.p50_ms
-        ? html`<${Chart}
-            ...${shared}
-            label="Latency"
-            format=${millis}
-            lines=${[
-              { label: "p50", values: series.p50_ms, colour: "--chart-1" },
-              { label: "p95", values: series.p95_ms ?? [], colour: "--chart-2", dash: [6, 3] },
-              { label: "p99", values: series.p99_ms ?? [], colour: "--chart-3", dash: [2, 3] },
-            ]}
-          />`
+        ? html`<${Chart} ...${shared} label="Latency" format=${millis} lines=${[
+            { label: "p50", values: series.p50_ms, colour: "--chart-1" },
+            { label: "p95", values: series.p95_ms ?? [], colour: "--chart-2", dash: [6, 3] },
+            { label: "p99", values: series.p99_ms ?? [], colour: "--chart-3", dash: [2, 3] },
+          ]} />`
         : null
     }
   </section>`;
@@ -112,33 +89,9 @@ function Details({ answer, name }) {
       <div class="toolbar"><h2>Error patterns</h2></div>
       ${
         answer.errors.length
-          ? html`<div class="scroll">
-              <table class="rows">
-                <thead>
-                  <tr>
-                    <th scope="col" class="num">Count</th>
-                    <th scope="col" class="grow">Pattern</th>
-                    <th scope="col">Class</th>
-                    <th scope="col">Last</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  ${answer.errors.map(
-                    (error) =>
-                      html`<tr key=${error.template}>
-                        <td class="num">${count(error.count)}</td>
-                        <th scope="row" class="cut grow mono" title=${error.example ?? error.template}>
-                          <a href=${address("/calls", { tool: name, text: longestPart(error.template) })}
-                            >${error.template}</a
-                          >
-                        </th>
-                        <td>${error.class ?? "–"}</td>
-                        <td><${Ago} at=${error.last_at} /></td>
-                      </tr>`,
-                  )}
-                </tbody>
-              </table>
-            </div>`
+          ? html`<div class="scroll"><table class="rows"><thead><tr><th scope="col" class="num">Count</th><th scope="col" class="grow">Pattern</th><th scope="col">Class</th><th scope="col">Last</th></tr></thead><tbody>
+            ${answer.errors.map((error) => html`<tr key=${error.template}><td class="num">${count(error.count)}</td><th scope="row" class="cut grow mono" title=${error.example ?? error.template}><a href=${address("/calls", { tool: name, text: longestPart(error.template) })}>${error.template}</a></th><td>${error.class ?? "–"}</td><td><${Ago} at=${error.last_at} /></td></tr>`)}
+          </tbody></table></div>`
           : html`<${Empty} title="No errors in this time" />`
       }
     </section>
@@ -146,37 +99,14 @@ function Details({ answer, name }) {
       <div class="toolbar"><h2>Who calls it</h2></div>
       ${
         answer.callers.length
-          ? html`<div class="scroll">
-              <table class="rows">
-                <thead>
-                  <tr>
-                    <th scope="col">Service</th>
-                    <th scope="col">Host</th>
-                    <th scope="col" class="num">Calls</th>
-                    <th scope="col" class="num">Errors</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  ${answer.callers.map(
-                    (caller) =>
-                      html`<tr key=${`${caller.service} ${caller.host}`}>
-                        <th scope="row">${caller.service ?? "–"}</th>
-                        <td class="quiet">${caller.host ?? "–"}</td>
-                        <td class="num">${count(caller.calls)}</td>
-                        <td class=${`num ${caller.errors ? "" : "zero"}`}>${count(caller.errors)}</td>
-                      </tr>`,
-                  )}
-                </tbody>
-              </table>
-            </div>`
+          ? html`<div class="scroll"><table class="rows"><thead><tr><th scope="col">Service</th><th scope="col">Host</th><th scope="col" class="num">Calls</th><th scope="col" class="num">Errors</th></tr></thead><tbody>
+            ${answer.callers.map((caller) => html`<tr key=${`${caller.service} ${caller.host}`}><th scope="row">${caller.service ?? "–"}</th><td class="quiet">${caller.host ?? "–"}</td><td class="num">${count(caller.calls)}</td><td class=${`num ${caller.errors ? "" : "zero"}`}>${count(caller.errors)}</td></tr>`)}
+          </tbody></table></div>`
           : html`<${Empty} title="Nobody in this time" />`
       }
     </section>
     <section class="block" aria-label="Recent calls">
-      <div class="toolbar">
-        <h2>Recent calls</h2>
-        <a class="link" href=${address("/calls", { tool: name })}>All calls</a>
-      </div>
+      <div class="toolbar"><h2>Recent calls</h2><a class="link" href=${address("/calls", { tool: name })}>All calls</a></div>
       ${answer.recent.length ? html`<${CallsTable} calls=${answer.recent} withTool=${false} label="Recent calls" />` : html`<${Empty} title="No calls in this time" />`}
     </section>
     <section class="block" aria-label="Slow calls">
@@ -184,21 +114,9 @@ function Details({ answer, name }) {
       ${answer.slow.length ? html`<${CallsTable} calls=${answer.slow} withTool=${false} label="Slow calls" />` : html`<${Empty} title="No slow calls in this time" />`}
     </section>
     <section class="block span" aria-label="Policy">
-      <div class="toolbar">
-        <h2>Policy</h2>
-        <a class="link" href=${address("/lab", { pattern: name })}>Try another in the policy lab</a>
-      </div>
+      <div class="toolbar"><h2>Policy</h2><a class="link" href=${address("/lab", { pattern: name })}>Try another in the policy lab</a></div>
       <dl class="policy-values">
-        ${answer.policy.map(
-          (value) =>
-            html`<div key=${value.setting} class=${value.source === "default" ? "default" : ""}>
-              <dt>${value.setting.replaceAll("_", " ")}</dt>
-              <dd>
-                <b>${plain(value.value)}</b
-                ><small>${value.source}${value.pattern ? html` <code>${value.pattern}</code>` : null}</small>
-              </dd>
-            </div>`,
-        )}
+        ${answer.policy.map((value) => html`<div key=${value.setting} class=${value.source === "default" ? "default" : ""}><dt>${value.setting.replaceAll("_", " ")}</dt><dd><b>${plain(value.value)}</b><small>${value.source}${value.pattern ? html` <code>${value.pattern}</code>` : null}</small></dd></div>`)}
       </dl>
     </section>
   </div>`;

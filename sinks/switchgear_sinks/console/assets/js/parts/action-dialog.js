@@ -78,10 +78,7 @@ function ActionDialog({ asked, onClose }) {
   return html`<${Sheet} label=${`${command.label} ${asked.name}`} onClose=${onClose}>
     <form onSubmit=${onSubmit}>
       <div class="sheet-body">
-        <div class="sheet-head">
-          <h2>${command.label} <span class="mono">${asked.name}</span></h2>
-          <p class="quiet">${command.effect}</p>
-        </div>
+        <div class="sheet-head"><h2>${command.label} <span class="mono">${asked.name}</span></h2><p class="quiet">${command.effect}</p></div>
         <${ErrorNotice} error=${error} />
         <section class="preview" aria-label="What changes" aria-busy=${preview === null && !error}>
           ${preview ? html`<${Changes} before=${preview.before} after=${preview.after} labels=${LABELS} />` : html`<p class="quiet">${error ? "It is unknown what would change." : "Looking at what changes …"}</p>`}
@@ -91,13 +88,7 @@ function ActionDialog({ asked, onClose }) {
       </div>
       <div class="sheet-foot">
         <button type="button" class="button" onClick=${onClose}>Cancel</button>
-        <button
-          type="submit"
-          class=${`button ${command.danger ? "danger" : "primary"}`}
-          disabled=${busy || !reason.trim()}
-        >
-          ${busy ? "Sending …" : command.label}
-        </button>
+        <button type="submit" class=${`button ${command.danger ? "danger" : "primary"}`} disabled=${busy || !reason.trim()}>${busy ? "Sending …" : command.label}</button>
       </div>
     </form>
   <//>`;

@@ -17,21 +17,13 @@ export function Band({ spans, from, until, label, onPick }) {
       (segment) =>
         `${stateLabel(segment.state)} from ${clock(segment.begin, until)} for ${duration((segment.end - segment.begin) / 1000)}`,
     );
-  return html`<div
-    class="band"
-    role="img"
-    aria-label=${`${label}: ${said.length ? said.slice(-6).join("; ") : "closed"}`}
-  >
+  return html`<div class="band" role="img" aria-label=${`${label}: ${said.length ? said.slice(-6).join("; ") : "closed"}`}>
     ${segments.map(
-      (segment) =>
-        html`<span
-          key=${segment.at}
-          class=${`segment ${segment.state} ${onPick ? "pickable" : ""}`}
-          style=${{ left: `${segment.left}%`, width: `${segment.width}%` }}
-          title=${`${stateLabel(segment.state)} · ${clock(segment.begin, until)} · ${duration((segment.end - segment.begin) / 1000)}${segment.why ? `\n${segment.why}` : ""}`}
-          onClick=${onPick ? () => onPick(segment.begin) : undefined}
-          >${segment.width > 9 ? html`<b>${stateLabel(segment.state)}</b>` : null}</span
-        >`,
+      (
+        segment,
+      ) => html`<span key=${segment.at} class=${`segment ${segment.state} ${onPick ? "pickable" : ""}`} style=${{ left: `${segment.left}%`, width: `${segment.width}%` }}
+        title=${`${stateLabel(segment.state)} · ${clock(segment.begin, until)} · ${duration((segment.end - segment.begin) / 1000)}${segment.why ? `\n${segment.why}` : ""}`}
+        onClick=${onPick ? () => onPick(segment.begin) : undefined}>${segment.width > 9 ? html`<b>${stateLabel(segment.state)}</b>` : null}</span>`,
     )}
   </div>`;
 }

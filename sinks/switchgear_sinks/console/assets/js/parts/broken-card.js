@@ -15,9 +15,10 @@ const KINDS = /** @type {Record<string, string>} */ ({ down: "Down", rejects_arg
 /** Why a circuit is in its state: the sentence, who commanded it, the last error, and what to do. */
 export function Why(/** @type {{ circuit: Circuit }} */ { circuit }) {
   const by = circuit.override;
+  const said = by !== null && by !== undefined && (circuit.why ?? "").includes(by.reason || by.actor || "");
   return html`
     ${circuit.why ? html`<p class="why">${circuit.why}</p>` : null}
-    ${by ? html`<p class="why quiet">By ${by.actor ?? "an operator"}${by.reason ? html`: “${by.reason}”` : null}</p>` : null}
+    ${by && !said ? html`<p class="why quiet">By ${by.actor ?? "an operator"}${by.reason ? html`: “${by.reason}”` : null}</p>` : null}
     ${circuit.last_error ? html`<p class="last-error"><span>Last error</span><code title=${circuit.last_error}>${circuit.last_error}</code></p>` : null}
     ${circuit.action?.text ? html`<p class="advice"><${Icon} name="right" /><span class="hidden-text">What to do: </span><span>${circuit.action.text}</span></p>` : null}
   `;
@@ -28,9 +29,7 @@ export function BrokenCard({ tool, fresh }) {
   return html`<article class=${`card broken ${tool.state} ${fresh ? "fresh" : ""}`} aria-label=${tool.tool}>
     <header>
       <${StateBadge} state=${tool.state} />
-      <h3>
-        <a href=${toolAddress(tool.tool)}><${ToolName} name=${tool.tool} /></a>
-      </h3>
+      <h3><a href=${toolAddress(tool.tool)}><${ToolName} name=${tool.tool} /></a></h3>
       ${tool.kind && KINDS[tool.kind] ? html`<span class="tag">${KINDS[tool.kind]}</span>` : null}
       <span class="since">for <${Since} since=${tool.since} /></span>
       <div class="tail"><${Beat} beat=${tool.beat} height=${22} /><${CommandButtons} circuit=${tool} /></div>
@@ -57,11 +56,8 @@ export function FamilyCard({ family }) {
       <${Why} circuit=${family} />
       <dl class="facts">
         <${NextFact} circuit=${family} />
-        <div class="fact wide">
-          <dt>${plural(family.tools.length, "tool")} behind it</dt>
-          <dd class="names">
-            ${family.tools.slice(0, 8).map((tool) => html`<a key=${tool} href=${toolAddress(tool)}><${ToolName} name=${tool} short /></a>`)}${family.tools.length > 8 ? html`<span>and ${family.tools.length - 8} more</span>` : null}
-          </dd>
+        <div class="fact wide"><dt>${plural(family.tools.length, "tool")} behind it</dt>
+          <dd class="names">${family.tools.slice(0, 8).map((tool) => html`<a key=${tool} href=${toolAddress(tool)}><${ToolName} name=${tool} short /></a>`)}${family.tools.length > 8 ? html`<span>and ${family.tools.length - 8} more</span>` : null}</dd>
         </div>
       </dl>
     </div>

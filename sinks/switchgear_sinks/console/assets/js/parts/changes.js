@@ -12,21 +12,14 @@ export function Changes({ before, after, labels = {} }) {
   const show = (/** @type {string} */ name, /** @type {unknown} */ value) =>
     labels[name] ? labels[name](value) : plain(value);
   return html`<table class="changes">
-    <thead class="hidden-text">
-      <tr>
-        <th>Value</th>
-        <th>Now</th>
-        <th>Then</th>
-      </tr>
-    </thead>
+    <thead class="hidden-text"><tr><th>Value</th><th>Now</th><th>Then</th></tr></thead>
     <tbody>
       ${changed.map(
-        (name) =>
-          html`<tr key=${name}>
-            <th scope="row">${name.replaceAll("_", " ")}</th>
-            <td class="was">${show(name, before?.[name])}</td>
-            <td class="becomes">${show(name, after?.[name])}</td>
-          </tr>`,
+        (name) => html`<tr key=${name}>
+          <th scope="row">${name.replaceAll("_", " ")}</th>
+          <td class="was">${show(name, before?.[name])}</td>
+          <td class="becomes">${show(name, after?.[name])}</td>
+        </tr>`,
       )}
     </tbody>
   </table>`;

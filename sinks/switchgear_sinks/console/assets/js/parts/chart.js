@@ -59,35 +59,14 @@ export function Chart({ label, at, lines, format, height = 148, sync = "time", f
   return html`<figure class="chart">
     <figcaption>
       <h3>${label}</h3>
-      <ul class="legend">
-        ${lines.map((line) => html`<li key=${line.label}><${Key} line=${line} />${line.label}</li>`)}
-      </ul>
+      <ul class="legend">${lines.map((line) => html`<li key=${line.label}><${Key} line=${line} />${line.label}</li>`)}</ul>
     </figcaption>
     <div ref=${place} class="plot" aria-hidden="true"></div>
-    <details class="as-table">
-      <summary>Show as a table</summary>
-      <div class="scroll short">
-        <table>
-          <caption class="hidden-text">
-            ${label}
-          </caption>
-          <thead>
-            <tr>
-              <th scope="col">Time</th>
-              ${lines.map((line) => html`<th scope="col" class="num">${line.label}</th>`)}
-            </tr>
-          </thead>
-          <tbody>
-            ${at.map(
-              (time, index) =>
-                html`<tr>
-                  <th scope="row">${clock(time, until)}</th>
-                  ${lines.map((line) => html`<td class="num">${format(line.values[index] ?? null)}</td>`)}
-                </tr>`,
-            )}
-          </tbody>
-        </table>
-      </div>
+    <details class="as-table"><summary>Show as a table</summary>
+      <div class="scroll short"><table><caption class="hidden-text">${label}</caption>
+        <thead><tr><th scope="col">Time</th>${lines.map((line) => html`<th scope="col" class="num">${line.label}</th>`)}</tr></thead>
+        <tbody>${at.map((time, index) => html`<tr><th scope="row">${clock(time, until)}</th>${lines.map((line) => html`<td class="num">${format(line.values[index] ?? null)}</td>`)}</tr>`)}</tbody>
+      </table></div>
     </details>
   </figure>`;
 }
@@ -96,12 +75,8 @@ export function Chart({ label, at, lines, format, height = 148, sync = "time", f
 function Key({ line }) {
   const colour = { color: `var(${line.colour})` };
   if (line.kind === "bars")
-    return html`<svg viewBox="0 0 14 8" width="14" height="8" style=${colour} aria-hidden="true">
-      <rect x="2" width="10" height="8" rx="1" fill="currentColor" />
-    </svg>`;
-  return html`<svg viewBox="0 0 14 8" width="14" height="8" style=${colour} aria-hidden="true">
-    <path d="M0 4h14" stroke="currentColor" stroke-width="2" stroke-dasharray=${(line.dash ?? []).join(" ")} />
-  </svg>`;
+    return html`<svg viewBox="0 0 14 8" width="14" height="8" style=${colour} aria-hidden="true"><rect x="2" width="10" height="8" rx="1" fill="currentColor" /></svg>`;
+  return html`<svg viewBox="0 0 14 8" width="14" height="8" style=${colour} aria-hidden="true"><path d="M0 4h14" stroke="currentColor" stroke-width="2" stroke-dasharray=${(line.dash ?? []).join(" ")} /></svg>`;
 }
 
 /** @param {any} given @returns {any} */

@@ -14,20 +14,12 @@ export function NextFact(/** @type {{ circuit: Circuit }} */ { circuit }) {
     <//>`;
   }
   if (circuit.state === "half_open")
-    return html`<${Fact}
-      name="Next probe"
-      note=${circuit.permits_left ? `${plural(circuit.permits_left, "probe")} left` : ""}
-      >the next call<//
-    >`;
+    return html`<${Fact} name="Next probe" note=${circuit.permits_left ? `${plural(circuit.permits_left, "probe")} left` : ""}>the next call<//>`;
   if (circuit.expires_at)
-    return html`<${Fact} name="Command ends" note=${html`<${Clock} at=${circuit.expires_at} />`}
-      ><${Countdown} to=${circuit.expires_at} due="now"
-    /><//>`;
+    return html`<${Fact} name="Command ends" note=${html`<${Clock} at=${circuit.expires_at} />`}><${Countdown} to=${circuit.expires_at} due="now" /><//>`;
   if (circuit.state === "forced_open") return html`<${Fact} name="Ends" note="until an operator acts">never<//>`;
   if (circuit.next_probe_at)
-    return html`<${Fact} name="Next probe" note=${circuit.lease ? `by ${circuit.lease.holder}` : ""}
-      ><${Countdown} to=${circuit.next_probe_at} due="the next call"
-    /><//>`;
+    return html`<${Fact} name="Next probe" note=${circuit.lease ? `by ${circuit.lease.holder}` : ""}><${Countdown} to=${circuit.next_probe_at} due="the next call" /><//>`;
   if (circuit.ramp !== null && circuit.ramp !== undefined && circuit.ramp < 1)
     return html`<${Fact} name="Recovering">${percent(circuit.ramp)} of calls go<//>`;
   return null;
@@ -38,23 +30,14 @@ export function CircuitFacts({ tool }) {
   const blast = tool.blast;
   return html`<dl class="facts">
     <${NextFact} circuit=${tool} />
-    <${Fact}
-      name="Errors, last hour"
-      tone=${tool.stats.errors ? "bad" : ""}
-      note=${`${count(tool.stats.errors)} of ${count(tool.stats.calls)} calls`}
-      >${percent(tool.stats.error_rate)}<//
-    >
+    <${Fact} name="Errors, last hour" tone=${tool.stats.errors ? "bad" : ""} note=${`${count(tool.stats.errors)} of ${count(tool.stats.calls)} calls`}>${percent(tool.stats.error_rate)}<//>
     <${Wasted} wasted=${tool.wasted} />
     <${SavedFact} saved=${tool.saved} />
     ${
       blast
-        ? html`<${Fact}
-            name="Reaches"
-            note=${[blast.users ? plural(blast.users, "user") : "", blast.sessions ? plural(blast.sessions, "session") : ""].filter(Boolean).join(" · ")}
-            title=${blast.top_services.join(", ")}
-          >
-            ${plural(blast.services, "service")}
-          <//>`
+        ? html`<${Fact} name="Reaches" note=${[blast.users ? plural(blast.users, "user") : "", blast.sessions ? plural(blast.sessions, "session") : ""].filter(Boolean).join(" · ")} title=${blast.top_services.join(", ")}>
+          ${plural(blast.services, "service")}
+        <//>`
         : null
     }
     ${tool.reporters ? html`<${Fact} name="Reported by">${plural(tool.reporters, "process", "processes")}<//>` : null}

@@ -27,25 +27,20 @@ export function CommandButtons({ circuit }) {
       .slice(0, SHOWN)
       .map(
         (command) =>
-          html`<button type="button" key=${command} class="button" onClick=${() => ask(command)}>
-            ${commandLabel(command)}<span class="hidden-text"> ${circuit.tool}</span>
-          </button>`,
+          html`<button type="button" key=${command} class="button" onClick=${() => ask(command)}>${commandLabel(command)}<span class="hidden-text"> ${circuit.tool}</span></button>`,
       )}
     ${
       ordered.length > SHOWN
-        ? html`<select
-            class="button more"
-            aria-label=${`More commands for ${circuit.tool}`}
-            value=""
-            onChange=${(/** @type {any} */ event) => {
-              const command = event.target.value;
-              event.target.value = "";
-              if (command) ask(command);
-            }}
-          >
-            <option value="">More</option>
-            ${ordered.slice(SHOWN).map((command) => html`<option key=${command} value=${command} title=${COMMANDS[command]?.effect ?? ""}>${commandLabel(command)}</option>`)}
-          </select>`
+        ? html`<select class="button more" aria-label=${`More commands for ${circuit.tool}`} value="" onChange=${(
+            /** @type {any} */ event,
+          ) => {
+            const command = event.target.value;
+            event.target.value = "";
+            if (command) ask(command);
+          }}>
+          <option value="">More</option>
+          ${ordered.slice(SHOWN).map((command) => html`<option key=${command} value=${command} title=${COMMANDS[command]?.effect ?? ""}>${commandLabel(command)}</option>`)}
+        </select>`
         : null
     }
   </div>`;

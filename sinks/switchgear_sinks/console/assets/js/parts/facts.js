@@ -23,11 +23,7 @@ export function Fact(
 export function Wasted({ wasted, name = "Wasted" }) {
   const money = wasted.usd ? usd(wasted.usd) : null;
   const tokens = `${count(wasted.tokens)} tokens`;
-  return html`<${Fact}
-    name=${name}
-    note=${[money && wasted.tokens ? tokens : "", duration(wasted.seconds)].filter(Boolean).join(", ")}
-    title=${`${count(wasted.calls)} failed calls, which took ${duration(wasted.seconds)}`}
-  >
+  return html`<${Fact} name=${name} note=${[money && wasted.tokens ? tokens : "", duration(wasted.seconds)].filter(Boolean).join(", ")} title=${`${count(wasted.calls)} failed calls, which took ${duration(wasted.seconds)}`}>
     ${money ?? (wasted.tokens ? tokens : plainCalls(wasted.calls))}
   <//>`;
 }
@@ -36,11 +32,7 @@ export function Wasted({ wasted, name = "Wasted" }) {
 export function SavedFact({ saved, name = "Saved" }) {
   const money = saved.usd ? `≈ ${usd(saved.usd)}` : null;
   const tokens = `≈ ${count(saved.tokens)} tokens`;
-  return html`<${Fact}
-    name=${name}
-    note=${[money && saved.tokens ? tokens.replace("≈ ", "") : "", plainCalls(saved.refused)].filter(Boolean).join(", ")}
-    title="An estimate: refused calls × the mean cost of a failed call"
-  >
+  return html`<${Fact} name=${name} note=${[money && saved.tokens ? tokens.replace("≈ ", "") : "", plainCalls(saved.refused)].filter(Boolean).join(", ")} title="An estimate: refused calls × the mean cost of a failed call">
     ${money ?? (saved.tokens ? tokens : `≈ ${duration(saved.seconds)}`)}
   <//>`;
 }

@@ -28,32 +28,14 @@ const PATHS = /** @type {Record<string, string>} */ ({
 
 /** @param {{ name: string }} props */
 export function Icon({ name }) {
-  return html`<svg
-    viewBox="0 0 16 16"
-    width="16"
-    height="16"
-    fill="none"
-    stroke="currentColor"
-    stroke-width="1.5"
-    stroke-linecap="round"
-    stroke-linejoin="round"
-    aria-hidden="true"
-  >
+  return html`<svg viewBox="0 0 16 16" width="16" height="16" fill="none" stroke="currentColor" stroke-width="1.5" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true">
     <path d=${PATHS[name] ?? ""} />
   </svg>`;
 }
 
 /** The mark: a switch that is open. */
 export function Mark() {
-  return html`<svg
-    viewBox="0 0 20 20"
-    fill="none"
-    stroke="currentColor"
-    stroke-width="2.2"
-    stroke-linecap="round"
-    aria-hidden="true"
-  >
-    <path d="M2 13.5h4L13 6.5M15 13.5h3" />
-    <circle cx="6" cy="13.5" r="1.6" fill="currentColor" />
+  return html`<svg viewBox="0 0 20 20" fill="none" stroke="currentColor" stroke-width="2.2" stroke-linecap="round" aria-hidden="true">
+    <path d="M2 13.5h4L13 6.5M15 13.5h3" /><circle cx="6" cy="13.5" r="1.6" fill="currentColor" />
   </svg>`;
 }

@@ -14,17 +14,12 @@ export function ErrorNotice({ error, retry }) {
 
 /** @param {{ title: string, children?: unknown }} props */
 export function Empty({ title, children }) {
-  return html`<div class="empty">
-    <b>${title}</b>
-    <p>${children}</p>
-  </div>`;
+  return html`<div class="empty"><b>${title}</b><p>${children}</p></div>`;
 }
 
 /** @param {{ rows?: number }} props */
 export function Loading({ rows = 4 }) {
-  return html`<div class="loading" role="status">
-    <span class="hidden-text">Loading</span>${Array.from({ length: rows }, () => html`<i></i>`)}
-  </div>`;
+  return html`<div class="loading" role="status"><span class="hidden-text">Loading</span>${Array.from({ length: rows }, () => html`<i></i>`)}</div>`;
 }
 
 /** What to show for a resource: the error, the wait, nothing found, or its data. */

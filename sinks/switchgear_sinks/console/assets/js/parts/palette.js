@@ -69,38 +69,19 @@ export function Palette({ onClose }) {
     }
   };
   return html`<${Sheet} label="Search" onClose=${onClose}>
-    <input
-      class="palette-input"
-      type="text"
-      role="combobox"
-      autofocus
-      aria-label="Search tools and pages"
-      aria-expanded="true"
-      aria-controls="found"
-      aria-activedescendant=${found.length ? `found-${at}` : undefined}
-      placeholder="A tool, a glob like mcp:*, a page, or a text of calls"
-      value=${text}
+    <input class="palette-input" type="text" role="combobox" autofocus aria-label="Search tools and pages" aria-expanded="true" aria-controls="found" aria-activedescendant=${found.length ? `found-${at}` : undefined} placeholder="A tool, a glob like mcp:*, a page, or a text of calls" value=${text}
       onInput=${(/** @type {any} */ event) => {
         setText(event.target.value);
         setAt(0);
-      }}
-      onKeyDown=${onKey}
-    />
+      }} onKeyDown=${onKey} />
     <ul class="palette-list" id="found" role="listbox" aria-label="Found">
       ${found.map(
-        (each, index) =>
-          html`<li
-            key=${each.path}
-            id=${`found-${index}`}
-            role="option"
-            aria-selected=${index === at}
-            onMouseMove=${() => setAt(index)}
-            onClick=${() => open(each)}
-          >
-            ${each.state ? html`<${StateShape} state=${each.state} /><${ToolName} name=${each.text} />` : html`<${Icon} name=${each.icon ?? "right"} />${each.text}`}<small
-              >${each.note}</small
-            >
-          </li>`,
+        (
+          each,
+          index,
+        ) => html`<li key=${each.path} id=${`found-${index}`} role="option" aria-selected=${index === at} onMouseMove=${() => setAt(index)} onClick=${() => open(each)}>
+          ${each.state ? html`<${StateShape} state=${each.state} /><${ToolName} name=${each.text} />` : html`<${Icon} name=${each.icon ?? "right"} />${each.text}`}<small>${each.note}</small>
+        </li>`,
       )}
     </ul>
   <//>`;

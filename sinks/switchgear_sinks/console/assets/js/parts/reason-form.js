@@ -13,14 +13,7 @@ const LONGEST_REASON = 500;
 export function ReasonField({ value, onInput, placeholder = "What you saw, or a ticket" }) {
   return html`<label class="field">
     <span>Reason <em>kept in the audit</em></span>
-    <textarea
-      required
-      rows="2"
-      maxlength=${LONGEST_REASON}
-      placeholder=${placeholder}
-      value=${value}
-      onInput=${(/** @type {any} */ event) => onInput(event.target.value)}
-    ></textarea>
+    <textarea required rows="2" maxlength=${LONGEST_REASON} placeholder=${placeholder} value=${value} onInput=${(/** @type {any} */ event) => onInput(event.target.value)}></textarea>
   </label>`;
 }
 
@@ -30,15 +23,9 @@ export function ExpiryField({ value, onChange, name = "expiry" }) {
     <legend>Ends after</legend>
     <div class="segmented">
       ${EXPIRIES.map(
-        (expiry) =>
-          html`<label key=${expiry.label}>
-            <input
-              type="radio"
-              name=${name}
-              checked=${value === expiry.seconds}
-              onChange=${() => onChange(expiry.seconds)}
-            /><span>${expiry.label}</span>
-          </label>`,
+        (expiry) => html`<label key=${expiry.label}>
+          <input type="radio" name=${name} checked=${value === expiry.seconds} onChange=${() => onChange(expiry.seconds)} /><span>${expiry.label}</span>
+        </label>`,
       )}
     </div>
   </fieldset>`;

@@ -16,13 +16,7 @@ export function Sheet({ label, onClose, wide = false, children }) {
   const onBackdrop = (/** @type {MouseEvent} */ event) => {
     if (event.target === dialog.current) onClose();
   };
-  return html`<dialog
-    ref=${dialog}
-    class=${`sheet ${wide ? "wide" : ""}`}
-    aria-label=${label}
-    onClose=${onClose}
-    onMouseDown=${onBackdrop}
-  >
+  return html`<dialog ref=${dialog} class=${`sheet ${wide ? "wide" : ""}`} aria-label=${label} onClose=${onClose} onMouseDown=${onBackdrop}>
     ${children}
   </dialog>`;
 }

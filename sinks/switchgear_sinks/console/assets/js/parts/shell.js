@@ -53,15 +53,7 @@ export function Shell({ route, title, children }) {
         <h1>${title}</h1>
         <div class="top-right">
           <${Freshness} />
-          <button
-            type="button"
-            class="search-button"
-            onClick=${() => setSheet("search")}
-            aria-label="Search"
-            aria-keyshortcuts="/"
-          >
-            <${Icon} name="search" /><span>Search</span><kbd>/</kbd>
-          </button>
+          <button type="button" class="search-button" onClick=${() => setSheet("search")} aria-label="Search" aria-keyshortcuts="/"><${Icon} name="search" /><span>Search</span><kbd>/</kbd></button>
         </div>
       </header>
       <${LostBanner} />
@@ -88,40 +80,18 @@ function Side({ page, onHelp, onTheme }) {
     <nav aria-label="Pages">
       <ul>
         ${PAGES.map(
-          (each) =>
-            html`<li key=${each.name}>
-              <a
-                href=${each.path}
-                title=${`g ${each.key}`}
-                aria-current=${page === each.name || (page === "tool" && each.name === "now") ? "page" : undefined}
-              >
-                <${Icon}
-                  name=${each.name}
-                />${each.title}${each.name === "now" && open ? html`<span class="tally" aria-label=${`${open} not closed`}>${open}</span>` : null}
-              </a>
-            </li>`,
+          (
+            each,
+          ) => html`<li key=${each.name}><a href=${each.path} title=${`g ${each.key}`} aria-current=${page === each.name || (page === "tool" && each.name === "now") ? "page" : undefined}>
+            <${Icon} name=${each.name} />${each.title}${each.name === "now" && open ? html`<span class="tally" aria-label=${`${open} not closed`}>${open}</span>` : null}
+          </a></li>`,
         )}
       </ul>
     </nav>
     <div class="side-foot">
-      <div class="who">
-        <b title=${session?.name}>${session?.name ?? ""}</b
-        ><span
-          >${session?.roles.includes("operate") || session?.roles.includes("admin") ? "Operator" : "Viewer"}${session?.tenant ? ` · ${session.tenant}` : ""}</span
-        >
-      </div>
-      <button
-        type="button"
-        class="icon-button"
-        aria-label=${`Use the ${otherTheme()} theme`}
-        title="Theme (T)"
-        onClick=${onTheme}
-      >
-        <${Icon} name=${otherTheme() === "dark" ? "moon" : "sun"} />
-      </button>
-      <button type="button" class="icon-button" aria-label="Keys and states" title="Help (?)" onClick=${onHelp}>
-        <${Icon} name="help" />
-      </button>
+      <div class="who"><b title=${session?.name}>${session?.name ?? ""}</b><span>${session?.roles.includes("operate") || session?.roles.includes("admin") ? "Operator" : "Viewer"}${session?.tenant ? ` · ${session.tenant}` : ""}</span></div>
+      <button type="button" class="icon-button" aria-label=${`Use the ${otherTheme()} theme`} title="Theme (T)" onClick=${onTheme}><${Icon} name=${otherTheme() === "dark" ? "moon" : "sun"} /></button>
+      <button type="button" class="icon-button" aria-label="Keys and states" title="Help (?)" onClick=${onHelp}><${Icon} name="help" /></button>
       ${session && session.login !== "none" ? html`<button type="button" class="icon-button" aria-label="Log out" title="Log out" onClick=${leave}><${Icon} name="out" /></button>` : null}
     </div>
   </div>`;

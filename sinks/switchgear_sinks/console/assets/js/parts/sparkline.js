@@ -5,13 +5,7 @@ import { linePath } from "../shapes.js";
 export function Sparkline({ values, tone }) {
   const [width, height] = [120, 24];
   const path = linePath(values, width, height);
-  return html`<svg
-    class=${`sparkline ${tone}`}
-    viewBox=${`0 0 ${width} ${height}`}
-    preserveAspectRatio="none"
-    aria-hidden="true"
-  >
-    <path class="under" d=${path ? `${path}L${width} ${height}L0 ${height}z` : ""} />
-    <path d=${path} />
+  return html`<svg class=${`sparkline ${tone}`} viewBox=${`0 0 ${width} ${height}`} preserveAspectRatio="none" aria-hidden="true">
+    <path class="under" d=${path ? `${path}L${width} ${height}L0 ${height}z` : ""} /><path d=${path} />
   </svg>`;
 }

@@ -52,7 +52,5 @@ export function Countdown({ to, due }) {
 
 /** @param {{ at: string | null | undefined, millis?: boolean }} props */
 export function Clock({ at, millis = false }) {
-  return html`<time datetime=${at ?? ""} title=${at ?? ""}
-    >${clock(at, live.store.serverNow(Date.now()), { millis })}</time
-  >`;
+  return html`<time datetime=${at ?? ""} title=${at ?? ""}>${clock(at, live.store.serverNow(Date.now()), { millis })}</time>`;
 }

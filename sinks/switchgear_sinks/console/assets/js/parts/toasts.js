@@ -31,27 +31,18 @@ export function Toasts() {
   }, []);
   return html`<div class="toasts" role="status">
     ${toasts.map(
-      (each) =>
-        html`<div class="toast" key=${each.id}>
-          <div><b>${each.title}</b>${each.text ? html`<p>${each.text}</p>` : null}</div>
-          ${
-            each.action
-              ? html`<button
-                  type="button"
-                  class="button"
-                  onClick=${() => {
-                    dismiss(each.id);
-                    each.action?.run();
-                  }}
-                >
-                  <${Icon} name="undo" />${each.action.label}
-                </button>`
-              : null
-          }
-          <button type="button" class="icon-button" aria-label="Dismiss" onClick=${() => dismiss(each.id)}>
-            <${Icon} name="close" />
-          </button>
-        </div>`,
+      (each) => html`<div class="toast" key=${each.id}>
+        <div><b>${each.title}</b>${each.text ? html`<p>${each.text}</p>` : null}</div>
+        ${
+          each.action
+            ? html`<button type="button" class="button" onClick=${() => {
+                dismiss(each.id);
+                each.action?.run();
+              }}><${Icon} name="undo" />${each.action.label}</button>`
+            : null
+        }
+        <button type="button" class="icon-button" aria-label="Dismiss" onClick=${() => dismiss(each.id)}><${Icon} name="close" /></button>
+      </div>`,
     )}
   </div>`;
 }

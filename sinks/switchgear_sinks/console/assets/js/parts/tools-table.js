@@ -40,19 +40,13 @@ export function ToolsTable({ tools, families, params, orderKey }) {
     row.kind === "tool" ? { ...row, tool: current.get(row.tool.tool) ?? row.tool } : row,
   );
   return html`<table class="tools" aria-rowcount=${rows.length + 1}>
-    <caption class="hidden-text">
-      Tools
-    </caption>
+    <caption class="hidden-text">Tools</caption>
     <thead>
       <tr>
         ${COLUMNS.map((column) => html`<${Heading} key=${column.label} column=${column} sort=${sort} />`)}
       </tr>
     </thead>
-    <${WindowedBody}
-      rows=${rows}
-      columns=${COLUMNS.length}
-      render=${(/** @type {Row} */ row, /** @type {number} */ index) => (row.kind === "family" ? html`<${FamilyRow} key=${`family ${row.name}`} row=${row} index=${index} />` : html`<${ToolRow} key=${row.tool.tool} row=${row} index=${index} />`)}
-    />
+    <${WindowedBody} rows=${rows} columns=${COLUMNS.length} render=${(/** @type {Row} */ row, /** @type {number} */ index) => (row.kind === "family" ? html`<${FamilyRow} key=${`family ${row.name}`} row=${row} index=${index} />` : html`<${ToolRow} key=${row.tool.tool} row=${row} index=${index} />`)} />
   </table>`;
 }
 
@@ -71,11 +65,7 @@ function Heading({ column, sort }) {
   if (!column.key) return html`<th scope="col" class=${column.kind}>${column.label}</th>`;
   const next = active ? (sort.startsWith("-") ? "" : `-${column.key}`) : column.key;
   return html`<th scope="col" class=${column.kind} aria-sort=${direction}>
-    <button type="button" class="sort" onClick=${() => setParams({ sort: next })}>
-      ${column.label}<span aria-hidden="true"
-        >${direction === "ascending" ? " ↑" : direction === "descending" ? " ↓" : ""}</span
-      >
-    </button>
+    <button type="button" class="sort" onClick=${() => setParams({ sort: next })}>${column.label}<span aria-hidden="true">${direction === "ascending" ? " ↑" : direction === "descending" ? " ↓" : ""}</span></button>
   </th>`;
 }
 
@@ -84,23 +74,12 @@ function ToolRow({ row, index }) {
   const { tool, inside } = row;
   const { stats } = tool;
   return html`<tr class=${`${tool.state} ${inside ? "inside" : ""}`} aria-rowindex=${index + 2}>
-    <th scope="row">
-      <a href=${toolAddress(tool.tool)} data-row=${index}
-        ><${StateShape} state=${tool.state} /><${ToolName} name=${tool.tool} short=${inside}
-      /></a>
-    </th>
-    <td>
-      <${StateBadge}
-        state=${tool.state}
-        quiet
-      />${localOpens(tool) ? html` <span class="tag" title="Processes that opened a circuit of their own">${count(localOpens(tool))} local</span>` : null}
-    </td>
+    <th scope="row"><a href=${toolAddress(tool.tool)} data-row=${index}><span class="narrow-only"><${StateShape} state=${tool.state} /></span><${ToolName} name=${tool.tool} short=${inside} /></a></th>
+    <td><${StateBadge} state=${tool.state} quiet />${localOpens(tool) ? html` <span class="tag" title="Processes that opened a circuit of their own">${count(localOpens(tool))} local</span>` : null}</td>
     <td class="roomy"><${Beat} beat=${tool.beat} /></td>
     <td class="num">${count(stats.calls)}</td>
     <td class=${`num medium ${stats.errors ? "" : "zero"}`}>${count(stats.errors)}</td>
-    <td class=${`num ${!stats.errors ? "zero" : (stats.error_rate ?? 0) >= 0.2 ? "bad-text" : ""}`}>
-      ${percent(stats.error_rate)}
-    </td>
+    <td class=${`num ${!stats.errors ? "zero" : (stats.error_rate ?? 0) >= 0.2 ? "bad-text" : ""}`}>${percent(stats.error_rate)}</td>
     <td class=${`num roomy ${stats.refused ? "" : "zero"}`}>${count(stats.refused)}</td>
     <td class="num roomy">${millis(stats.p50_ms)}</td>
     <td class="num medium">${millis(stats.p95_ms)}</td>
@@ -112,12 +91,8 @@ function ToolRow({ row, index }) {
 function FamilyRow({ row, index }) {
   const state = row.family?.state;
   return html`<tr class=${`family ${state ?? ""}`} aria-rowindex=${index + 2}>
-    <th scope="rowgroup">
-      <span class="family-name"><${ToolName} name=${row.name} /></span>
-    </th>
-    <td>
-      ${state && state !== "closed" ? html`<${StateBadge} state=${state} quiet />` : html`<span class="quiet">${plural(row.tools.length, "tool")}</span>`}
-    </td>
+    <th scope="rowgroup"><span class="family-name"><${ToolName} name=${row.name} /></span></th>
+    <td>${state && state !== "closed" ? html`<${StateBadge} state=${state} quiet />` : html`<span class="quiet">${plural(row.tools.length, "tool")}</span>`}</td>
     <td colspan="8"></td>
   </tr>`;
 }

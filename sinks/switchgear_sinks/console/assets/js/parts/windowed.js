@@ -36,20 +36,8 @@ export function WindowedBody({ rows, columns, render }) {
   useLayoutEffect(measure, [rows.length]);
   const { first, last, before, after } = visibleRows(rows.length, ROW_PX, view.above, view.height + ROW_PX * 4);
   return html`<tbody ref=${body}>
-    ${
-      before
-        ? html`<tr aria-hidden="true" key="before">
-            <td colspan=${columns} class="spacer" style=${{ height: `${before}px` }}></td>
-          </tr>`
-        : null
-    }
+    ${before ? html`<tr aria-hidden="true" key="before"><td colspan=${columns} class="spacer" style=${{ height: `${before}px` }}></td></tr>` : null}
     ${rows.slice(first, last).map((row, index) => render(row, first + index))}
-    ${
-      after
-        ? html`<tr aria-hidden="true" key="after">
-            <td colspan=${columns} class="spacer" style=${{ height: `${after}px` }}></td>
-          </tr>`
-        : null
-    }
+    ${after ? html`<tr aria-hidden="true" key="after"><td colspan=${columns} class="spacer" style=${{ height: `${after}px` }}></td></tr>` : null}
   </tbody>`;
 }
