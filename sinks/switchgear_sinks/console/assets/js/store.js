@@ -119,7 +119,8 @@ export class Store {
       const tools = /** @type {Family | undefined} */ (held)?.tools ?? [];
       this.families.set(key, { ...held, tools, ...stale, ...record });
     } else {
-      this.tools.set(key, { .../** @type {Tool | undefined} */ (held ?? emptyTool()), ...stale, ...record });
+      const known = this.tools.get(key) ?? emptyTool();
+      this.tools.set(key, { ...known, ...stale, ...record });
     }
     this.revision += 1;
     if (held?.state === record.state) return null;

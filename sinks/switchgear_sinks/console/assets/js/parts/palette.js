@@ -25,14 +25,12 @@ function search(text) {
     icon: page.name,
   }));
   const rows = listing(live.store.tools.values(), live.store.families, { filter: text, grouped: false });
-  const tools = rows
-    .slice(0, MOST)
-    .map((row) => ({
-      path: toolAddress(row.kind === "tool" ? row.tool.tool : ""),
-      text: row.kind === "tool" ? row.tool.tool : "",
-      note: row.kind === "tool" ? stateLabel(row.tool.state) : "",
-      state: row.kind === "tool" ? row.tool.state : "",
-    }));
+  const tools = rows.slice(0, MOST).map((row) => ({
+    path: toolAddress(row.kind === "tool" ? row.tool.tool : ""),
+    text: row.kind === "tool" ? row.tool.tool : "",
+    note: row.kind === "tool" ? stateLabel(row.tool.state) : "",
+    state: row.kind === "tool" ? row.tool.state : "",
+  }));
   const calls = text.trim()
     ? [
         {
