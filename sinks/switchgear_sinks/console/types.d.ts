@@ -182,6 +182,9 @@ export interface Session {
 export interface CommandAnswer {
   audit_id?: string;
   command_id?: string;
+  outcome?: string;
+  detail?: string | null;
+  undoable?: boolean;
   before: Record<string, unknown> | null;
   after: Record<string, unknown> | null;
 }
@@ -195,6 +198,10 @@ export interface AuditItem {
   subject: string;
   reason: string | null;
   detail: unknown;
+  outcome?: string;
+  before?: Record<string, unknown> | null;
+  after?: Record<string, unknown> | null;
+  undone_by?: string | null;
   undo_of: string | null;
   undoable: boolean;
 }
@@ -218,7 +225,11 @@ export interface ReplayResult {
   tokens_saved: number;
   usd_saved: number | null;
   minutes_open: number;
-  transitions: { at: string; state: State }[];
+  calls?: number;
+  failed?: number;
+  would_open?: number;
+  calls_lost?: number;
+  transitions: { at: string; state: State; tool?: string }[];
 }
 export interface SqlAnswer {
   columns: { name: string; type: string }[];

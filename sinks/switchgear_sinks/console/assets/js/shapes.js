@@ -68,6 +68,24 @@ export function spansOf(changes, from, until) {
 }
 
 /**
+ * Return the changes of a circuit that is open whenever one of many is.
+ * @param {{ at: string, state: State, tool?: string }[]} changes oldest first
+ * @returns {{ at: string, state: State }[]}
+ */
+export function anyOpen(changes) {
+  const open = new Set();
+  /** @type {{ at: string, state: State }[]} */
+  const found = [];
+  for (const { at, state, tool = "" } of changes) {
+    if (state === "closed" || state === "metrics_only") open.delete(tool);
+    else open.add(tool);
+    const together = open.size ? "open" : "closed";
+    if (found.at(-1)?.state !== together) found.push({ at, state: together });
+  }
+  return found;
+}
+
+/**
  * Return the path of a small line through values.
  * @param {number[]} values
  * @param {number} width

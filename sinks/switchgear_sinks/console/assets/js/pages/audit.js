@@ -8,6 +8,7 @@ import { Sheet } from "../parts/sheet.js";
 import { Clock } from "../parts/time.js";
 import { mayOperate } from "../session.js";
 import { setParams } from "../state.js";
+import { stateLabel } from "../states.js";
 import { undo } from "../undo.js";
 
 /** @import { AuditItem } from "../../../types.js" */
@@ -33,7 +34,7 @@ export function AuditPage({ route }) {
           <td>${item.undo_of ? html`<span class="tag">Undo</span> ` : null}${item.action.replaceAll("_", " ")}</td>
           <td class="mono cut">${item.subject}</td>
           <td class="cut grow" title=${item.reason ?? ""}>${item.reason ?? "–"}</td>
-          <td class="cut roomy quiet" title=${plain(item.detail)}>${item.detail ? plain(item.detail) : ""}</td>
+          <td class="roomy"><${Detail} item=${item} /></td>
           <td class="num">${item.undoable && mayOperate() ? html`<button type="button" class="button" data-item onClick=${() => setUndoing(item)}><${Icon} name="undo" />Undo<span class="hidden-text"> ${item.action} on ${item.subject}</span></button>` : null}</td>
         </tr>`,
         )}</tbody>
@@ -43,6 +44,17 @@ export function AuditPage({ route }) {
   <//></section>
   ${undoing ? html`<${UndoDialog} item=${undoing} onClose=${() => setUndoing(null)} onDone=${resource.reload} />` : null}
   </div>`;
+}
+
+/** What came of an action: the states, or why it failed. @param {{ item: AuditItem }} props */
+function Detail({ item }) {
+  const [from, to] = [item.before?.state, item.after?.state];
+  if (item.outcome === "failed" || item.outcome === "refused")
+    return html`<span class="bad-text">${item.outcome} ${item.detail ? plain(item.detail) : ""}</span>`;
+  if (item.undone_by) return html`<span class="quiet">undone</span>`;
+  if (from && to && from !== to)
+    return html`<span class="quiet">${stateLabel(String(from))} → ${stateLabel(String(to))}</span>`;
+  return html`<span class="quiet">${item.detail ? plain(item.detail) : ""}</span>`;
 }
 
 /** @param {{ item: AuditItem, onClose: () => void, onDone: () => void }} props */

@@ -63,10 +63,11 @@ function ActionDialog({ asked, onClose }) {
       const what = `${command.label}: ${asked.name}`;
       toast({
         title: what,
-        text: command.effect,
-        action: answer.audit_id
-          ? { label: "Undo", run: () => void undo(answer.audit_id ?? "", what, `Undo of: ${reason}`) }
-          : undefined,
+        text: answer.detail ?? command.effect,
+        action:
+          answer.audit_id && answer.undoable !== false
+            ? { label: "Undo", run: () => void undo(answer.audit_id ?? "", what, `Undo of: ${reason}`) }
+            : undefined,
       });
       onClose();
     } catch (problem) {
@@ -81,7 +82,7 @@ function ActionDialog({ asked, onClose }) {
         <div class="sheet-head"><h2>${command.label} <span class="mono">${asked.name}</span></h2><p class="quiet">${command.effect}</p></div>
         <${ErrorNotice} error=${error} />
         <section class="preview" aria-label="What changes" aria-busy=${preview === null && !error}>
-          ${preview ? html`<${Changes} before=${preview.before} after=${preview.after} labels=${LABELS} />` : html`<p class="quiet">${error ? "It is unknown what would change." : "Looking at what changes …"}</p>`}
+          ${preview ? html`<${Changes} before=${preview.before} after=${withEnd(preview.after, command.lasts ? expiry : undefined)} labels=${LABELS} />` : html`<p class="quiet">${error ? "It is unknown what would change." : "Looking at what changes …"}</p>`}
         </section>
         ${command.lasts ? html`<${ExpiryField} value=${expiry} onChange=${setExpiry} />` : null}
         <${ReasonField} value=${reason} onInput=${setReason} />
@@ -92,6 +93,16 @@ function ActionDialog({ asked, onClose }) {
       </div>
     </form>
   <//>`;
+}
+
+/**
+ * Return the state after a command with the end that the form says.
+ * @param {Record<string, unknown> | null} after
+ * @param {number | null | undefined} expiry seconds; undefined if the command has no end
+ */
+function withEnd(after, expiry) {
+  if (after === null || expiry === undefined) return after;
+  return { ...after, expires_at: expiry === null ? null : new Date(Date.now() + expiry * 1000).toISOString() };
 }
 
 /** @type {Record<string, (value: unknown) => unknown>} */
