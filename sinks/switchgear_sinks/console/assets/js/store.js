@@ -80,6 +80,9 @@ export class Store {
     /** @type {Map<string, number>} when a tool's state changed on this screen, in milliseconds of the server's clock */
     this.changedAt = new Map();
     this.minute = 0;
+    /** @type {Tool[]} */
+    this.sortedTools = [];
+    this.sortedAt = -1;
   }
 
   /** @param {number} localMs */
@@ -177,8 +180,13 @@ export class Store {
     this.fleet = { ...this.fleet, open, half_open: half, tools: Math.max(this.fleet.tools, this.tools.size) };
   }
 
+  /** All tools by urgency. The array is the same until something changes. */
   sorted() {
-    return [...this.tools.values()].sort(byUrgency);
+    if (this.sortedAt !== this.revision) {
+      this.sortedTools = [...this.tools.values()].sort(byUrgency);
+      this.sortedAt = this.revision;
+    }
+    return this.sortedTools;
   }
 
   brokenFamilies() {

@@ -1,5 +1,5 @@
 import { toolAddress } from "../address.js";
-import { html } from "../html.js";
+import { html, useMemo } from "../html.js";
 import { plural } from "../format.js";
 import { Beat } from "./beat.js";
 import { CircuitFacts, NextFact } from "./circuit-facts.js";
@@ -26,6 +26,11 @@ export function Why(/** @type {{ circuit: Circuit }} */ { circuit }) {
 
 /** @param {{ tool: Tool, fresh: boolean }} props */
 export function BrokenCard({ tool, fresh }) {
+  return useMemo(() => card(tool, fresh), [tool, fresh]);
+}
+
+/** @param {Tool} tool @param {boolean} fresh */
+function card(tool, fresh) {
   return html`<article class=${`card broken ${tool.state} ${fresh ? "fresh" : ""}`} aria-label=${tool.tool}>
     <header>
       <${StateBadge} state=${tool.state} />

@@ -29,7 +29,7 @@ export function CallsTable({ calls, withTool = true, label }) {
         const shown = open === call.metric_id;
         return html`
           <tr key=${call.metric_id} class=${call.status}>
-            <th scope="row"><button type="button" class="opener" data-item aria-expanded=${shown} aria-label="Details of the call" onClick=${() => setOpen(shown ? "" : call.metric_id)}><${Clock} at=${call.at} millis /></button></th>
+            <th scope="row"><button type="button" class="opener" data-item aria-expanded=${shown} onClick=${() => setOpen(shown ? "" : call.metric_id)}><span class="hidden-text">Details of the call at </span><${Clock} at=${call.at} millis /></button></th>
             ${withTool ? html`<td><a href=${toolAddress(call.tool)}><${ToolName} name=${call.tool} /></a></td>` : null}
             <td><${CallStatus} call=${call} /></td>
             <td class="num">${millis(call.duration_ms)}</td>

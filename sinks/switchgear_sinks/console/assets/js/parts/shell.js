@@ -49,15 +49,15 @@ export function Shell({ route, title, children }) {
     <a class="skip" href="#main">Skip to the content</a>
     <${Side} page=${route.page} onHelp=${() => setSheet("help")} onTheme=${theme} />
     <div class="body">
-      <header class="top">
+      <div class="top" role="region" aria-label="Page">
         <h1>${title}</h1>
         <div class="top-right">
           <${Freshness} />
           <button type="button" class="search-button" onClick=${() => setSheet("search")} aria-label="Search" aria-keyshortcuts="/"><${Icon} name="search" /><span>Search</span><kbd>/</kbd></button>
         </div>
-      </header>
+      </div>
       <${LostBanner} />
-      <main id="main" tabindex="-1" class=${live.connection === "lost" ? "old" : ""}>${children}</main>
+      <main id="main" tabindex="0" class=${live.connection === "lost" ? "old" : ""}>${children}</main>
     </div>
     <div class="hidden-text" role="status" aria-live="polite" id="announcements">${spoken}</div>
     ${sheet === "search" ? html`<${Palette} onClose=${close} />` : sheet === "help" ? html`<${Help} onClose=${close} />` : null}
@@ -75,7 +75,7 @@ function Side({ page, onHelp, onTheme }) {
     await logOut().catch(() => undefined);
     go("/login");
   };
-  return html`<div class="side">
+  return html`<header class="side">
     <a class="brand" href="/" aria-label="Switchgear: now"><${Mark} /><span>Switchgear</span></a>
     <nav aria-label="Pages">
       <ul>
@@ -94,5 +94,5 @@ function Side({ page, onHelp, onTheme }) {
       <button type="button" class="icon-button" aria-label="Keys and states" title="Help (?)" onClick=${onHelp}><${Icon} name="help" /></button>
       ${session && session.login !== "none" ? html`<button type="button" class="icon-button" aria-label="Log out" title="Log out" onClick=${leave}><${Icon} name="out" /></button>` : null}
     </div>
-  </div>`;
+  </header>`;
 }
