@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from switchgear_access.errors import InvalidCredentialsError
 from switchgear_access.principal import Principal
+from switchgear_access.session import Session
 from switchgear_access.token_source import FixedTokens, TokenFile, TokenSource
 from switchgear_access.tokens import PREFIX
 from switchgear_schemas.access_settings import AccessSettings
@@ -18,13 +19,19 @@ class Authenticator:
     Args:
         sources: Tokens. A token of any of them is accepted.
         jwt: Accepts a JWT; None if no issuer is configured.
+        browsers: Browsers can log in with an issuer.
     """
 
     def __init__(
-        self, sources: Sequence[TokenSource] = (), jwt: Callable[[str], Awaitable[Principal]] | None = None
+        self,
+        sources: Sequence[TokenSource] = (),
+        jwt: Callable[[str], Awaitable[Principal]] | None = None,
+        *,
+        browsers: bool = False,
     ) -> None:
         self._sources = tuple(sources)
         self._jwt = jwt
+        self._browsers = browsers
 
     @classmethod
     def of(cls, settings: AccessSettings) -> Authenticator:
@@ -38,12 +45,18 @@ class Authenticator:
             sources.append(TokenFile(settings.access_tokens_file))
         if settings.access_tokens is not None:
             sources.append(FixedTokens(settings.access_tokens.get_secret_value(), "The setting access_tokens"))
-        return cls(sources, _jwt(settings))
+        return cls(sources, _jwt(settings), browsers=settings.access_oidc_client_id is not None)
 
     @property
     def configured(self) -> bool:
         """Whether there is a way to log in. If not, only this machine is served."""
-        return bool(self._sources) or self._jwt is not None
+        return bool(self._sources) or self._jwt is not None or self._browsers
+
+    def still_valid(self, session: Session) -> bool:
+        """Return whether the login of a session still gives access: its token is neither expired nor revoked."""
+        if session.login != "token" or not session.credential.startswith("token "):
+            return True
+        return any(source.table.is_valid(session.credential) for source in self._sources)
 
     async def authenticate(self, credential: str) -> Principal:
         """Return the client that has this token or JWT.
@@ -65,8 +78,8 @@ class Authenticator:
 
 def _jwt(settings: AccessSettings) -> Callable[[str], Awaitable[Principal]] | None:
     issuer, audience = settings.access_jwt_issuer, settings.access_jwt_audience
-    if issuer is None:
-        return None
+    if issuer is None or (audience is None and settings.access_oidc_client_id is not None):
+        return None  # the issuer is for browsers only
     if audience is None:
         raise SettingsError(
             "access_jwt_issuer is set without access_jwt_audience.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
@@ -168,8 +169,12 @@ class JwtVerifier:
         self._roles_claim = roles_claim
         self._tenant_claim = tenant_claim
 
-    async def authenticate(self, text: str) -> Principal:
+    async def authenticate(self, text: str, *, nonce: str | None = None) -> Principal:
         """Return the client that has this JWT.
+
+        Args:
+            text: The JWT.
+            nonce: The claim ``nonce`` must be this. None: it is not looked at.
 
         Raises:
             InvalidCredentialsError: The JWT is wrong, expired, not yet valid, or for another audience.
@@ -197,6 +202,8 @@ class JwtVerifier:
             )
         except jwt.PyJWTError as error:
             raise InvalidCredentialsError(_why(error)) from None
+        if nonce is not None and not hmac.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
+            raise InvalidCredentialsError("The JWT is not of this login.")
         return self._principal(claims)
 
     def _principal(self, claims: Mapping[str, Any]) -> Principal:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from switchgear.runtime.throttled_log import Throttle
 from switchgear_access.authenticator import Authenticator
@@ -20,12 +20,19 @@ from switchgear_access.hosts import KnownHosts, is_loopback
 from switchgear_access.limits import FailedLogins, InProgress, Limits
 from switchgear_access.principal import LOCAL, Principal, Role
 from switchgear_access.problem import ProblemError
+from switchgear_access.session import Session, check_csrf
+
+if TYPE_CHECKING:
+    from switchgear_access.sessions import Sessions  # needs an extra
 
 log = structlog.get_logger()
 
 RoleOf = Callable[[Scope], Role | None]
 """The role that a request needs; None if it needs no login, as a health check."""
 _KEY: Final = "switchgear.principal"
+_ACCESS: Final = "switchgear.access"
+SESSION: Final = "switchgear.session"
+"""Where the scope of a request has its :class:`Session`, if it came with a cookie."""
 _LOG_EVERY_S: Final = 1.0
 _HOW: Final = "Send the header Authorization: Bearer <token>. `switchgear token create` makes a token."
 _WEBSOCKET_REFUSED: Final = 1008
@@ -44,6 +51,7 @@ class AccessControl:
         role_of: The role that a request needs.
         limits: Limits of one client.
         origins: Origins whose pages may read answers.
+        sessions: Sessions of browsers. None: there are none, and cookies are not looked at.
     """
 
     def __init__(
@@ -55,6 +63,7 @@ class AccessControl:
         role_of: RoleOf,
         limits: Limits,
         origins: Origins,
+        sessions: Sessions | None = None,
     ) -> None:
         self._app = app
         self._authenticator = authenticator
@@ -62,6 +71,7 @@ class AccessControl:
         self._role_of = role_of
         self._limits = limits
         self._origins = origins
+        self._sessions = sessions
         self._by_token = InProgress(limits.requests_per_token, "token")
         self._by_address = InProgress(limits.requests_per_address, "address")
         self._failed = FailedLogins(limits.failed_logins, limits.login_every_s)
@@ -87,7 +97,9 @@ class AccessControl:
                 if origin is not None and is_preflight(scope, headers):
                     await answer_preflight(send, origin)
                     return
+                scope[_ACCESS] = self
                 scope[_KEY] = await self._admit(scope, headers, running)
+                send = self._renewing(scope, send)
                 body = LimitedBody(receive, send, self._limits, _declared(headers))
             except ProblemError as problem:
                 await problem.send(send)
@@ -118,7 +130,7 @@ class AccessControl:
                 )
             return LOCAL
         running.enter_context(self._by_address.request(address))
-        principal = await self._log_in(headers, address)
+        principal = await self._log_in(scope, headers, address)
         if not principal.may(needed):
             held = ", ".join(sorted(principal.roles)) or "none"
             raise ProblemError(
@@ -127,15 +139,71 @@ class AccessControl:
         running.enter_context(self._by_token.request(principal.credential))
         return principal
 
-    async def _log_in(self, headers: Headers, address: str) -> Principal:
+    async def who(self, scope: Scope) -> Principal:
+        """Return the client of a request to a path that needs no role.
+
+        Raises:
+            ProblemError: It has not logged in.
+        """
+        address = scope["client"][0] if scope.get("client") else ""
+        if not self._authenticator.configured:
+            if not is_loopback(address):
+                raise _unauthorized("Without tokens this server serves its own machine only.")
+            return LOCAL
+        return await self._log_in(scope, Headers(scope=scope), address)
+
+    async def check_token(self, scope: Scope, credential: str) -> Principal:
+        """Return the client that has this token, and count a failure as a failed login of the address.
+
+        Raises:
+            ProblemError: The token gives no access.
+        """
+        return await self._check(credential, scope["client"][0] if scope.get("client") else "")
+
+    def failed_login(self, scope: Scope, why: str) -> ProblemError:
+        """Count a failed login of another kind, and return the answer to it."""
+        return self._refused(why, scope["client"][0] if scope.get("client") else "")
+
+    async def _log_in(self, scope: Scope, headers: Headers, address: str) -> Principal:
         given = headers.getlist("authorization")
         if not given:
-            raise _unauthorized("This server needs a token.")
+            session = self._session(scope, headers)
+            if session is None:
+                raise _unauthorized("This server needs a token.")
+            check_csrf(session, scope["method"], headers)
+            scope[SESSION] = session
+            return session.principal()
         scheme, _, credential = given[0].partition(" ")
         if len(given) > 1 or scheme.lower() != "bearer":
             raise self._refused("The header Authorization is not a bearer token.", address)
+        return await self._check(credential.strip(), address)
+
+    def _session(self, scope: Scope, headers: Headers) -> Session | None:
+        if self._sessions is None:
+            return None
+        session = self._sessions.find(headers, secure=is_secure(scope))
+        return session if session is not None and self._authenticator.still_valid(session) else None
+
+    def _renewing(self, scope: Scope, send: Send) -> Send:
+        """Return a channel that sends the cookie again when it is old, so that the session lasts while it is used."""
+        session = scope.get(SESSION)
+        renewed = None if session is None or self._sessions is None else self._sessions.renewed(session)
+        if renewed is None or self._sessions is None:
+            return send
+        cookie = self._sessions.cookie(renewed, secure=is_secure(scope))
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                if "set-cookie" not in headers:  # a logout removes it
+                    headers.append("set-cookie", cookie)
+            await send(message)
+
+        return sending
+
+    async def _check(self, credential: str, address: str) -> Principal:
         try:
-            return await self._authenticator.authenticate(credential.strip())
+            return await self._authenticator.authenticate(credential)
         except InvalidCredentialsError as error:
             raise self._refused(error.message, address) from None
         except KeysUnavailableError as error:
@@ -154,6 +222,23 @@ class AccessControl:
                 {"Retry-After": str(math.ceil(wait_s))},
             )
         return _unauthorized(why, error="invalid_token")
+
+
+def access_of(scope: Scope) -> AccessControl:
+    """Return the middleware that a request has passed.
+
+    Raises:
+        KeyError: It has passed none.
+    """
+    found = scope[_ACCESS]
+    if not isinstance(found, AccessControl):
+        raise KeyError(_ACCESS)
+    return found
+
+
+def is_secure(scope: Scope) -> bool:
+    """Return whether the browser speaks TLS, with this server or with a proxy on its machine."""
+    return scope.get("scheme") == "https"
 
 
 def principal_of(scope: Scope) -> Principal:

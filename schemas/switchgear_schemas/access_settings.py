@@ -28,6 +28,23 @@ class AccessSettings(BaseModel):
     access_jwt_algorithms: str = Field(default="RS256,ES256", description="Signatures that are accepted.")
     access_jwt_roles_claim: str = Field(default="roles", description="The claim with the roles; a path with dots.")
     access_jwt_tenant_claim: str | None = Field(default=None, description="The claim with the tenant.")
+    access_oidc_client_id: str | None = Field(
+        default=None, description="Browsers log in with the issuer as this client (authorization code with PKCE)."
+    )
+    access_oidc_client_secret: SecretStr | None = Field(
+        default=None, description="The client's secret; unset for a public client."
+    )
+    access_oidc_scopes: str = Field(default="openid profile email", description="What is asked of the issuer.")
+    access_public_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^/\s]+$",
+        description="Address by which browsers reach the HTTP API, such as https://console.example.com; else the request's.",
+    )
+    access_session_secret: SecretStr | None = Field(
+        default=None,
+        min_length=32,
+        description="Signs the cookies of browsers, 32 characters or more; the same in all processes. Unset: a restart ends sessions.",
+    )
     access_cors_origins: str | None = Field(
         default=None, description="Origins, comma-separated, whose pages may read answers in a browser."
     )

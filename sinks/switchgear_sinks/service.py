@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import signal
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -68,13 +68,23 @@ async def run_sink(
             def readiness() -> Mapping[str, bool]:
                 return {"writer": writer.ready}
 
-            if api:
-                from switchgear_sinks.api.app import create_app  # noqa: PLC0415 - a sink alone does without it
-
-                app = create_app(store, settings, registry=registry, readiness=readiness, authenticator=authenticator)
-            else:
+            if not api:
                 app = create_probe_app(Probes(store, registry, readiness))
-            await _run(stopping, make_server(app, tls=tls), listening, writer)
+                await _run(stopping, make_server(app, tls=tls), listening, writer)
+                return
+            from switchgear_sinks.api.app import create_app  # noqa: PLC0415 - a sink alone does without it
+            from switchgear_sinks.api.console.console import Console  # noqa: PLC0415 - as above
+
+            async with Console(store, settings, follow=True) as console:
+                app = create_app(
+                    store,
+                    settings,
+                    registry=registry,
+                    readiness=readiness,
+                    authenticator=authenticator,
+                    console=console,
+                )
+                await _run(stopping, make_server(app, tls=tls), listening, writer, console.end_streams)
 
 
 async def run_api(settings: Settings, *, grpc_address: str | None = None) -> None:
@@ -95,6 +105,7 @@ async def run_api(settings: Settings, *, grpc_address: str | None = None) -> Non
             hint="To run the API alone, set SWITCHGEAR_CLICKHOUSE_URL to a ClickHouse server, http://host:8123/switchgear.",
         )
     from switchgear_sinks.api.app import create_app  # noqa: PLC0415 - as above
+    from switchgear_sinks.api.console.console import Console  # noqa: PLC0415 - as above
 
     authenticator = _access(settings)
     tls = tls_options(settings)
@@ -106,9 +117,9 @@ async def run_api(settings: Settings, *, grpc_address: str | None = None) -> Non
             missing = await pending(store)
             if missing:
                 log.warning("tables are missing or old: a sink creates them when it starts", migrations=len(missing))
-            async with _grpc(store, grpc_address):
-                app = create_app(store, settings, registry=registry, authenticator=authenticator)
-                await _run(stopping, make_server(app, tls=tls), listening, None)
+            async with _grpc(store, grpc_address), Console(store, settings, follow=True) as console:
+                app = create_app(store, settings, registry=registry, authenticator=authenticator, console=console)
+                await _run(stopping, make_server(app, tls=tls), listening, None, console.end_streams)
 
 
 def _access(settings: Settings) -> Authenticator:
@@ -135,7 +146,13 @@ async def _grpc(store: Store, address: str | None) -> AsyncIterator[None]:
         yield
 
 
-async def _run(stopping: asyncio.Event, server: Server, listening: socket.socket, writer: Writer | None) -> None:
+async def _run(
+    stopping: asyncio.Event,
+    server: Server,
+    listening: socket.socket,
+    writer: Writer | None,
+    end_streams: Callable[[], None] = lambda: None,
+) -> None:
     """Run everything until a signal, or until one task ends. Then end the others, and raise what failed."""
     tasks = [asyncio.create_task(server.serve(sockets=[listening]), name="http")]
     if writer is not None:
@@ -150,6 +167,7 @@ async def _run(stopping: asyncio.Event, server: Server, listening: socket.socket
         ready.cancel()
         if writer is not None:
             writer.stop()
+        end_streams()
         server.stop()
         _, late = await asyncio.wait(tasks, timeout=_STOP_LIMIT_S)
         for task in late:

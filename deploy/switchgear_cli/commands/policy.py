@@ -79,7 +79,7 @@ def show(
     set_live: dict[str, str] | None = None
     remark = ""
     if live is not False:
-        from switchgear_cli.operate.policy_values import in_force, overridden  # noqa: PLC0415 - imports aiokafka, 100 ms
+        from switchgear_sinks.operate.policy_in_force import in_force, overridden  # noqa: PLC0415 - imports aiokafka, 100 ms
 
         try:
             timeout_s = _READ_S if live else _GLANCE_S

@@ -17,14 +17,14 @@ from pydantic import ValidationError
 from switchgear.policies.glob import is_glob
 from switchgear_cli.discovery import API, KAFKA, client_settings
 from switchgear_cli.logs import configure_client_logging
-from switchgear_cli.operate.command_result import CommandOutcome
-from switchgear_cli.operate.send_command import this_person
 from switchgear_cli.times import parse_duration
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.command import Command, Verb
 from switchgear_schemas.families import family_circuit_id
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.settings import Settings
+from switchgear_sinks.operate.command_result import CommandOutcome
+from switchgear_sinks.operate.send_command import this_person
 
 NOT_DONE: Final = 1
 INTERRUPTED: Final = 130
@@ -254,7 +254,7 @@ def send(
     Raises:
         BrokerUnavailableError: no broker took them.
     """
-    from switchgear_cli.operate.send_command import send_command  # noqa: PLC0415 - imports aiokafka, 100 ms that `--help` must not
+    from switchgear_sinks.operate.send_command import send_command  # noqa: PLC0415 - imports aiokafka, 100 ms that `--help` must not
 
     try:
         answers = asyncio.run(send_command(settings, commands, wait_s=how.timeout if how.wait else None))

@@ -101,12 +101,13 @@ class CircuitView:
 _NOT_ENFORCED: Final = frozenset({"metrics_only", "disabled"})
 
 
-def _instant(_: type, text: str) -> Instant:
+def read_instant(_: type, text: str) -> Instant:
+    """Return an instant from a timestamp of RFC 3339: the hook of a decoder of circuit records."""
     moment = datetime.fromisoformat(text)
     return Instant((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp())
 
 
-_decoder: Final = msgspec.json.Decoder(CircuitView, dec_hook=_instant)
+_decoder: Final = msgspec.json.Decoder(CircuitView, dec_hook=read_instant)
 
 
 def decode_view(value: bytes) -> CircuitView:

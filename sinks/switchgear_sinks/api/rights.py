@@ -81,7 +81,15 @@ class Rights:
             ForbiddenError: It may not.
         """
         self.check_all_tenants(what)
-        if not self._principal.unrestricted:
+        self.check_unrestricted_tools(what)
+
+    def check_unrestricted_tools(self, what: str) -> None:
+        """Check that the client may see all tools.
+
+        Raises:
+            ForbiddenError: It may not.
+        """
+        if self._principal.tools:
             raise ForbiddenError(f"{what} can't be read with a token of some tools.", hint="Use a token for all tools.")
 
     def visible(self, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

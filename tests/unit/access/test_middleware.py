@@ -166,7 +166,7 @@ async def test_health_check_needs_no_token_and_has_no_client(reader):
         assert (await http.get("/healthz")).text == "nobody"
 
 
-async def test_hundred_thousand_wrong_tokens_change_nothing_and_slow_nobody_else(reader):
+async def test_twenty_thousand_wrong_tokens_change_nothing_and_slow_nobody_else(reader):
     token, text = reader
     access = made(tokens=[token])
     statuses: dict[int, int] = {}
@@ -180,14 +180,14 @@ async def test_hundred_thousand_wrong_tokens_change_nothing_and_slow_nobody_else
             statuses[message["status"]] = statuses.get(message["status"], 0) + 1
 
     with capture_logs() as logs:
-        for number in range(100_000):
+        for number in range(20_000):
             headers[1][1] = f"Bearer sgt_abcdefghij_{number:043d}".encode()
             scope = {
                 "type": "http", "method": "GET", "path": "/", "headers": headers,
                 "client": (f"10.0.{number >> 8 & 255}.{number & 255}", 1),
             }  # fmt: skip
             await access(scope, receive, send)
-    assert sum(statuses.values()) == 100_000
+    assert sum(statuses.values()) == 20_000
     assert set(statuses) <= {401, 429}
     assert len(access._failed) <= 4096
     assert len(logs) < 1000

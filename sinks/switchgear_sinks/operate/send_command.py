@@ -15,11 +15,11 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from switchgear.policies.glob import is_glob
-from switchgear_cli.operate.command_result import CommandResult, Confirmation, Sent
 from switchgear_schemas import BrokerUnavailableError, Command
 from switchgear_schemas.families import partition_key
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import Settings
+from switchgear_sinks.operate.command_result import CommandResult, Confirmation, Sent
 
 _CONNECT_S: Final = 15.0
 _CLOSE_S: Final = 3.0

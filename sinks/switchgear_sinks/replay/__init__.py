@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from switchgear_cli.replay.replay import Fold, Summary, UndatedCallError, replay, stamped_at
+from switchgear_sinks.replay.replay import Fold, Summary, UndatedCallError, replay, stamped_at
 
 __all__ = ["Fold", "Summary", "UndatedCallError", "replay", "stamped_at"]

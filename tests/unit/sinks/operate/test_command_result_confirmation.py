@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from switchgear_cli.operate.command_result import Confirmation
 from switchgear_schemas import Command, DeadLetter
 from switchgear_schemas.settings import load_settings
+from switchgear_sinks.operate.command_result import Confirmation
 
 SETTINGS = load_settings(topic_prefix="t.")
 LETTER = DeadLetter(SETTINGS.topics.commands, 1, 7, 0, "too late", "worker")

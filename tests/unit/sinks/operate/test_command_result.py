@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from switchgear_cli.operate.command_result import CommandResult, shows
 from switchgear_schemas import BreakerPolicy, Cause, Circuit, Command
+from switchgear_sinks.operate.command_result import CommandResult, shows
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -14,11 +14,11 @@ from switchgear.breaker.ramp import admits
 from switchgear.breaker.states import PASSING
 from switchgear.breaker.values import circuit_id_of
 from switchgear.fleet.log import result_of
-from switchgear_cli.replay.history import HistoryLine
 from switchgear_schemas.enums import EARLIEST, CircuitState
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.wire import Execution, decode_execution
+from switchgear_sinks.replay.history import HistoryLine
 
 MAX_PHASES: Final = 64
 """Phases of a circuit in memory: a call that began long ago is decided on by the phase of that time."""

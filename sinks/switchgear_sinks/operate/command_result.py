@@ -14,7 +14,6 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 from pydantic import ValidationError
 
-from switchgear_cli.reads.formats import named, plain
 from switchgear_schemas import DeadLetter
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.command import Command
@@ -23,6 +22,8 @@ from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.settings import Settings
 from switchgear_schemas.unreadable import guard
+from switchgear_schemas.visible import name as named
+from switchgear_schemas.visible import sentence as plain
 
 CommandOutcome = Literal["applied", "unchanged", "sent", "refused", "unconfirmed"]
 
@@ -120,7 +121,7 @@ def _why(circuit: Circuit | None) -> str:
     if circuit is None or cause is None:
         return ""
     reason = f": {plain(cause.reason)}" if cause.reason else ""
-    return f", version {circuit.version}, by {plain(cause.actor)}{reason}"
+    return f", version {circuit.version}, by {plain(cause.actor or '')}{reason}"
 
 
 _POLL_MS: Final = 100

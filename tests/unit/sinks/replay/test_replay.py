@@ -4,9 +4,9 @@ import json
 import pytest
 
 from switchgear.policies import PolicySet
-from switchgear_cli.replay import UndatedCallError, replay
-from switchgear_cli.replay.history import read_history
 from switchgear_schemas.policy import LOCAL_DEFAULT, BreakerPolicy
+from switchgear_sinks.replay import UndatedCallError, replay
+from switchgear_sinks.replay.history import read_history
 
 THREE = BreakerPolicy(consecutive_failures=3, wait_duration_in_open_state_s=10)
 

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from switchgear_cli.replay.history import HistoryError, read_history
 from switchgear_schemas.execution import MAX_EVENT_BYTES
+from switchgear_sinks.replay.history import HistoryError, read_history
 
 GOOD = b'{"tool_name":"search","status":"success","colour":"blue"}'
 
