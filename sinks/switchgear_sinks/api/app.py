@@ -30,6 +30,7 @@ from switchgear_sinks.api.headers import SecurityHeaders
 from switchgear_sinks.api.reads import Reads
 from switchgear_sinks.api.retention import RetentionRoute
 from switchgear_sinks.api.sql import SqlRoute
+from switchgear_sinks.console import ConsolePages
 from switchgear_sinks.http_server import Probes
 from switchgear_sinks.store import Store
 
@@ -119,7 +120,10 @@ def create_app(
         ("/metrics", probes.metrics, "GET"),
     )
     return Starlette(
-        routes=[Route(path, meter.over(path, handler), methods=methods.split()) for path, handler, methods in handlers],
+        routes=[
+            *(Route(path, meter.over(path, handler), methods=methods.split()) for path, handler, methods in handlers),
+            *ConsolePages().routes,
+        ],
         exception_handlers={HTTPException: _http_error},
         middleware=[
             Middleware(SecurityHeaders),

@@ -113,12 +113,6 @@ class ConsolePages:
             Route(_PREFIX + "{build}/{name:path}", self._asset, methods=["GET"]),
         ]
 
-    @staticmethod
-    def is_public(path: str) -> bool:
-        """Return whether anybody may read this path: the pages hold no data, and a login needs them."""
-        fixed = {page for page in PAGES if "{" not in page}
-        return path in fixed or path.startswith((_PREFIX, "/tool/"))
-
     async def _show(self, request: Request) -> Response:
         return self._document.answer(request, "no-cache")
 

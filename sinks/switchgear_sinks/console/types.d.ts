@@ -208,6 +208,7 @@ export interface AuditItem {
 export interface DeadLetter {
   partition: number;
   offset: number;
+  id?: string;
   at: string | null;
   reason: string;
   field: string | null;

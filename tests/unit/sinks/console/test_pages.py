@@ -80,8 +80,3 @@ def test_hash_in_the_addresses_changes_with_any_file(tmp_path):
     first = ConsolePages(tmp_path).base
     (tmp_path / "js" / "main.js").write_text("2")
     assert ConsolePages(tmp_path).base != first
-
-
-def test_pages_and_files_need_no_login_and_data_does():
-    assert all(ConsolePages.is_public(path) for path in ("/", "/login", "/tool/a", "/calls", "/assets/x/js/main.js"))
-    assert not any(ConsolePages.is_public(path) for path in ("/v1/calls", "/v1/console/now", "/metrics", "/tools"))

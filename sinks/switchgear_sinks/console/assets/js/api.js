@@ -7,11 +7,12 @@ const LIMIT_MS = 60_000;
 
 /** An answer that isn't a success. */
 export class ApiError extends Error {
-  /** @param {number} status 0 without an answer @param {string} detail @param {string} hint */
-  constructor(status, detail, hint = "") {
+  /** @param {number} status 0 without an answer @param {string} detail @param {string} hint @param {string} ways to log in */
+  constructor(status, detail, hint = "", ways = "") {
     super(detail);
     this.status = status;
     this.hint = hint;
+    this.ways = ways;
   }
 }
 
@@ -54,6 +55,7 @@ export async function request(method, path, options = {}) {
     answer.status,
     String(problem.detail ?? problem.error ?? `The API answered with status ${answer.status}.`),
     String(problem.hint ?? ""),
+    answer.headers.get("X-Switchgear-Login") ?? "",
   );
 }
 

@@ -41,7 +41,7 @@ function Letters({ letters, chosen }) {
   return html`<div class="scroll"><table class="rows"><caption class="hidden-text">Dead letters</caption>
     <thead><tr><th scope="col">Time</th><th scope="col" class="grow">Reason</th><th scope="col" class="medium">Field</th><th scope="col" class="num roomy">Size</th></tr></thead>
     <tbody>${letters.map((each) => {
-      const id = `${each.partition}-${each.offset}`;
+      const id = each.id ?? `${each.partition}-${each.offset}`;
       return html`<tr key=${id} class=${id === chosen ? "chosen" : ""}>
         <th scope="row"><button type="button" class="opener" data-item aria-pressed=${id === chosen} onClick=${() => setParams({ letter: id })}><${Clock} at=${each.at} /></button></th>
         <td class="cut grow" title=${each.reason}>${each.reason}</td><td class="medium mono">${each.field ?? "–"}</td><td class="num roomy">${bytes(each.size)}</td>

@@ -23,7 +23,7 @@ export function LoginPage({ params, onEntered }) {
     document.title = "Log in · Switchgear";
     // A session may exist already. The answer without one says whether the issuer of a company can log people in.
     request("GET", "/v1/session", { quiet: true }).then(enter, (problem) =>
-      setOidc(/openid|oidc/i.test(`${problem.message} ${problem.hint}`)),
+      setOidc(problem.ways.split(", ").includes("oidc")),
     );
   }, []);
   const submit = async (/** @type {Event} */ event) => {

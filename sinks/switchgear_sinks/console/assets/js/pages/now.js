@@ -44,8 +44,7 @@ export function NowPage({ route }) {
         : null
     }
     <section class="block" aria-label="Tools">
-      <${Filters} params=${route.params} shown=${rest.length} />
-      <${ToolsTable} tools=${rest} families=${store.families} params=${route.params} orderKey=${`${store.orderRevision} ${Math.floor(Date.now() / ORDER_EVERY_MS)} ${carded.size}`} />
+      <${ToolsTable} toolbar=${(/** @type {number} */ shown) => html`<${Filters} params=${route.params} shown=${shown} />`} tools=${rest} families=${store.families} params=${route.params} orderKey=${`${store.orderRevision} ${Math.floor(Date.now() / ORDER_EVERY_MS)} ${carded.size}`} />
     </section>
   </div>`;
 }

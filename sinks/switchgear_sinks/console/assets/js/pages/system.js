@@ -25,7 +25,10 @@ function shown(name, value) {
 export function SystemPage(_props) {
   const resource = useResource("/v1/console/system", {}, RELOAD_MS);
   return html`<div class="page"><${Loaded} resource=${resource} rows=${10}>
-    ${(/** @type {Record<string, unknown>} */ answer) => html`<div class="columns system">${Object.entries(answer).map(([name, value]) => html`<${Part} key=${name} name=${name} value=${value} />`)}</div>`}
+    ${(/** @type {Record<string, unknown>} */ answer) =>
+      html`<div class="columns system">${Object.entries(answer)
+        .filter(([name]) => name !== "checked_at")
+        .map(([name, value]) => html`<${Part} key=${name} name=${name} value=${value} />`)}</div>`}
   <//></div>`;
 }
 
@@ -55,5 +58,10 @@ const isNumeric = (items, name) =>
 
 /** @param {{ record: Record<string, unknown> }} props */
 function Pairs({ record }) {
-  return html`<dl class="pairs">${Object.entries(record).map(([name, value]) => html`<div key=${name}><dt>${name.replace(/_(s|ms|at|per_s)$/, "").replaceAll("_", " ")}</dt><dd>${Array.isArray(value) && value.some((item) => typeof item === "object") ? html`<${List} items=${value} />` : shown(name, value)}</dd></div>`)}</dl>`;
+  return html`<dl class="pairs">${Object.entries(record)
+    .filter(([, value]) => value !== null)
+    .map(
+      ([name, value]) =>
+        html`<div key=${name}><dt>${name.replace(/_(s|ms|at|per_s)$/, "").replaceAll("_", " ")}</dt><dd>${Array.isArray(value) && value.some((item) => typeof item === "object") ? html`<${List} items=${value} />` : shown(name, value)}</dd></div>`,
+    )}</dl>`;
 }

@@ -5,6 +5,7 @@ import { listing } from "../listing.js";
 import { localOpens } from "../store.js";
 import { setParams } from "../state.js";
 import { Beat } from "./beat.js";
+import { Empty } from "./notices.js";
 import { StateBadge, StateShape, ToolName } from "./state.js";
 import { WindowedBody } from "./windowed.js";
 
@@ -25,10 +26,10 @@ const COLUMNS = [
 ];
 
 /**
- * @param {{ tools: Tool[], families: Map<string, Family>, params: Record<string, string>, orderKey: string }} props
+ * @param {{ tools: Tool[], families: Map<string, Family>, params: Record<string, string>, orderKey: string, toolbar: (shown: number) => unknown }} props
  *   `orderKey` changes when rows may move; until then they stay where they are
  */
-export function ToolsTable({ tools, families, params, orderKey }) {
+export function ToolsTable({ tools, families, params, orderKey, toolbar }) {
   const sort = params.sort ?? "";
   const how = { filter: params.q, state: params.state, sort, grouped: params.group !== "none" };
   const placed = useMemo(
@@ -39,7 +40,8 @@ export function ToolsTable({ tools, families, params, orderKey }) {
   const rows = placed.map((row) =>
     row.kind === "tool" ? { ...row, tool: current.get(row.tool.tool) ?? row.tool } : row,
   );
-  return html`<table class="tools" aria-rowcount=${rows.length + 1}>
+  const shown = rows.filter((row) => row.kind === "tool").length;
+  return html`${toolbar(shown)}<table class="tools" aria-rowcount=${rows.length + 1}>
     <caption class="hidden-text">Tools</caption>
     <thead>
       <tr>
@@ -47,7 +49,7 @@ export function ToolsTable({ tools, families, params, orderKey }) {
       </tr>
     </thead>
     <${WindowedBody} rows=${rows} columns=${COLUMNS.length} render=${(/** @type {Row} */ row, /** @type {number} */ index) => (row.kind === "family" ? html`<${FamilyRow} key=${`family ${row.name}`} row=${row} index=${index} />` : html`<${ToolRow} key=${row.tool.tool} row=${row} index=${index} />`)} />
-  </table>`;
+  </table>${shown ? null : html`<${Empty} title="No tool fits">Change the filter, or look at the tools above.<//>`}`;
 }
 
 /** @param {{ column: typeof COLUMNS[number], sort: string }} props */
