@@ -44,7 +44,7 @@ function Letters({ letters, chosen }) {
       const id = each.id ?? `${each.partition}-${each.offset}`;
       return html`<tr key=${id} class=${id === chosen ? "chosen" : ""}>
         <th scope="row"><button type="button" class="opener" data-item aria-pressed=${id === chosen} onClick=${() => setParams({ letter: id })}><${Clock} at=${each.at} /></button></th>
-        <td class="cut grow" title=${each.reason}>${each.reason}</td><td class="medium mono">${each.field ?? "–"}</td><td class="num roomy">${bytes(each.size)}</td>
+        <td class="cut grow" title=${each.reason}>${each.reason}</td><td class="medium mono">${each.field ?? "–"}</td><td class="num roomy">${bytes(Number(each.bytes ?? each.size))}</td>
       </tr>`;
     })}</tbody>
   </table></div>`;
