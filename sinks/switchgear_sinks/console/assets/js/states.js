@@ -25,12 +25,12 @@ export const COMMANDS = {
     lasts: true,
   },
   force_close: {
-    label: "Force closed",
+    label: "Force close",
     effect: "All calls go through. Nothing is counted.",
     danger: true,
     lasts: true,
   },
-  disable: { label: "Force closed", effect: "All calls go through. Nothing is counted.", danger: true, lasts: true },
+  disable: { label: "Force close", effect: "All calls go through. Nothing is counted.", danger: true, lasts: true },
   auto: {
     label: "Back to policy",
     effect: "Your command ends, and the policy decides again. What a rule opened stays open.",
