@@ -64,6 +64,15 @@ class CommandOptions:
         configure_client_logging(found)
         return found
 
+    def over_api(self, settings: Settings) -> bool:
+        """Return whether the command goes through the HTTP API, which knows this operator by a token.
+
+        Without a token the API can't tell operators apart, so the command goes to Kafka, with the name of this person. So it does if
+        the options name brokers, another actor, or not to wait.
+        """
+        to_kafka = self.bootstrap_servers or self.topic_prefix or self.actor or not self.wait
+        return settings.token is not None and bool(settings.api_url) and not to_kafka
+
     def command(self, tool: str, verb: Verb, **fields: Any) -> Command:
         """Return one command.
 
@@ -177,6 +186,12 @@ def operate(
     settings = how.settings(which)
     from switchgear_cli.operate.targets import agreed, resolve  # noqa: PLC0415 - imports aiokafka, 100 ms
 
+    if how.over_api(settings):
+        from switchgear_cli.operate.over_api import operate_over_api  # noqa: PLC0415 - imports aiokafka, 100 ms
+
+        answered = operate_over_api(settings, command, verb, words, how, which, duration=duration)
+        if answered is not None:
+            return answered
     targets = asyncio.run(
         resolve(settings, words, create=which.create, circuit_of=which.circuit_of, family=which.family)
     )
@@ -204,6 +219,13 @@ def set_policy(name: str, policy: BreakerPolicy, how: CommandOptions, names: Nam
     )
     from switchgear_cli.operate.targets import own_circuit, resolve  # noqa: PLC0415 - imports aiokafka, 100 ms
 
+    if how.over_api(settings) and not names.family:
+        from switchgear_cli.operate.over_api import set_policy_over_api  # noqa: PLC0415 - imports aiokafka, 100 ms
+
+        values = policy.model_dump(mode="json", exclude_unset=True)
+        answered = set_policy_over_api(settings, name, values, how, create=names.create)
+        if answered is not None:
+            return answered
     if not is_glob(name):
         circuit_of = family_circuit_id if names.family else own_circuit
         asyncio.run(resolve(settings, [name], create=names.create, circuit_of=circuit_of, family=names.family))
@@ -232,9 +254,15 @@ def clear_policy(name: str, how: CommandOptions, *, family: bool = False) -> int
         BrokerUnavailableError: no broker took it.
     """
     circuit = _circuit(name, family)
-    command, settings = how.command(name, "set_policy", policy=BreakerPolicy(), **circuit), how.settings()
+    command, settings = how.command(name, "set_policy", policy=BreakerPolicy(), **circuit), how.settings(NameOptions())
     from switchgear_cli.operate.targets import check_is_set  # noqa: PLC0415 - imports aiokafka, 100 ms
 
+    if how.over_api(settings) and not family:
+        from switchgear_cli.operate.over_api import set_policy_over_api  # noqa: PLC0415 - imports aiokafka, 100 ms
+
+        answered = set_policy_over_api(settings, name, {}, how, create=True)
+        if answered is not None:
+            return answered
     asyncio.run(check_is_set(settings, name, circuit.get("circuit_id", name)))
     return send(settings, [command], how, done=("applied", "sent"))
 

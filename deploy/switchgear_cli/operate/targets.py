@@ -95,13 +95,25 @@ async def resolve(
 
 
 @dataclass(frozen=True, slots=True)
-class _Atlas:
-    known: KnownState
+class Atlas:
+    """The circuits and names that are known.
+
+    Args:
+        states: State by circuit id.
+        tools: Names of tools.
+        remarks: What could not be read, one sentence each.
+    """
+
+    states: Mapping[str, str]
     tools: frozenset[str]
-    remarks: tuple[str, ...]
-    """The sources that could not be read, one sentence each."""
+    remarks: tuple[str, ...] = ()
 
     def find(self, words: Sequence[str], create: bool, circuit_of: Callable[[str], str]) -> Targets:
+        """Return the circuits that names and globs mean.
+
+        Raises:
+            WrongUsageError: A glob matches nothing, or a name is unknown.
+        """
         circuits: dict[str, str] = {}
         globs: list[str] = []
         unknown: list[str] = []
@@ -128,11 +140,10 @@ class _Atlas:
             circuits |= {name: circuit_of(name) for name in found}
         if unknown:
             raise self._unknown(unknown, circuit_of)
-        states = {circuit_id: row.state for circuit_id, row in self.known.circuits.items()}
-        return Targets(circuits, states, tuple(globs), tuple(remarks))
+        return Targets(circuits, self.states, tuple(globs), tuple(remarks))
 
     def _exists(self, tool: str, circuit_id: str) -> bool:
-        return tool in self.tools if circuit_id == tool else circuit_id in self.known.circuits
+        return tool in self.tools if circuit_id == tool else circuit_id in self.states
 
     def _no_match(self, glob: str, other_circuits: bool, remarks: Iterable[str]) -> WrongUsageError:
         if other_circuits:
@@ -151,7 +162,7 @@ class _Atlas:
         described = []
         for word in words:
             circuit_id = circuit_of(word)
-            near = " or ".join(nearest(circuit_id, self.tools if circuit_id == word else self.known.circuits))
+            near = " or ".join(nearest(circuit_id, self.tools if circuit_id == word else self.states))
             described.append(f"{circuit_id!r} (did you mean {near}?)" if near else repr(circuit_id))
         return WrongUsageError(
             f"No circuit, policy or stored call knows {', '.join(described)}. Nothing was sent.",
@@ -187,19 +198,23 @@ def nearest(word: str, names: Iterable[str]) -> list[str]:
     return difflib.get_close_matches(word, known, n=_NAMES_IN_AN_ERROR)
 
 
-async def _families_known(settings: Settings) -> _Atlas:
+async def _families_known(settings: Settings) -> Atlas:
     known = await read_known(settings)
-    return _Atlas(known, frozenset(known.families()), ())
+    return Atlas(_states(known), frozenset(known.families()))
 
 
-async def _atlas(settings: Settings) -> _Atlas:
+async def _atlas(settings: Settings) -> Atlas:
     known, (stored, remarks) = await asyncio.gather(read_known(settings), asyncio.to_thread(_stored, settings))
     try:
         plain_names = [name for name in PolicySet.load(settings.policy_file).patterns if not is_glob(name)]
     except PolicyError as error:
         plain_names = []
         remarks = [*remarks, f"The policy file was not looked at: {error.message}"]
-    return _Atlas(known, frozenset([*known.tools(), *stored, *plain_names]), tuple(remarks))
+    return Atlas(_states(known), frozenset([*known.tools(), *stored, *plain_names]), tuple(remarks))
+
+
+def _states(known: KnownState) -> dict[str, str]:
+    return {circuit_id: row.state for circuit_id, row in known.circuits.items()}
 
 
 def _stored(settings: Settings) -> tuple[list[str], list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -103,6 +104,20 @@ class ApiClient:
     def sql(self, query: str) -> dict[str, Any]:
         """Return the rows of a query."""
         return self._send("POST", "/v1/sql", json={"query": query})
+
+    def now(self) -> dict[str, Any]:
+        """Return every tool and family with its circuit, as the console shows them."""
+        return self._get("/v1/console/now", minutes=1)
+
+    def command(self, circuit_id: str, verb: str, reason: str, expires_in_s: float | None = None) -> dict[str, Any]:
+        """Send an operator's command to a circuit. Return its outcome, and the circuit before and after."""
+        body = {"command": verb, "reason": reason, "expires_in_s": expires_in_s}
+        return self._send("POST", f"/v1/circuits/{quote(circuit_id, safe='')}/commands", json=body)
+
+    def set_policy(self, pattern: str, values: Mapping[str, Any], reason: str) -> dict[str, Any]:
+        """Set values of a tool's or glob's policy; without values, remove those that are set."""
+        body = {"policy": dict(values), "reason": reason}
+        return self._send("PUT", f"/v1/policies/{quote(pattern, safe='')}", json=body)
 
     def retention(self) -> dict[str, Any]:
         """Return how long rows are kept, and in which store."""

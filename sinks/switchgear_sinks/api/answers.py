@@ -74,9 +74,9 @@ def answer_to(error: Exception) -> Response:
     """Return the answer to an error. An unexpected one is logged and answered with 500."""
     if isinstance(error, SwitchgearError):
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-        problem = isinstance(error, ProblemError)
-        answer = error_answer(error.message, error.status if problem else status, error.hint)
-        answer.headers.update(error.headers if problem else {})
+        problem = error if isinstance(error, ProblemError) else None
+        answer = error_answer(error.message, status if problem is None else problem.status, error.hint)
+        answer.headers.update({} if problem is None else problem.headers)
         return answer
     if isinstance(error, TimeoutError):
         return error_answer("ClickHouse did not answer in time.", 504, "Narrow the time range, or try again.")

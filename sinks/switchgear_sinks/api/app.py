@@ -27,6 +27,7 @@ from switchgear_sinks.api.answers import answer_to, error_answer
 from switchgear_sinks.api.console.console import Console
 from switchgear_sinks.api.console.login import Login
 from switchgear_sinks.api.headers import SecurityHeaders
+from switchgear_sinks.api.openapi import openapi
 from switchgear_sinks.api.reads import Reads
 from switchgear_sinks.api.retention import RetentionRoute
 from switchgear_sinks.api.sql import SqlRoute
@@ -115,6 +116,7 @@ def create_app(
         ("/v1/stored", reads.stored, "GET"),
         ("/v1/sql", SqlRoute(store, settings), "POST"),
         ("/v1/retention", RetentionRoute(store, settings), "GET PUT DELETE"),
+        ("/openapi.json", openapi, "GET"),
         ("/healthz", probes.healthz, "GET"),
         ("/readyz", probes.readyz, "GET"),
         ("/metrics", probes.metrics, "GET"),

@@ -57,7 +57,7 @@ class DeadLetters:
         """Answer ``GET /v1/dead-letters?reason=&tool=&component=&field=&after=&limit=50``: newest first."""
         given = Parameters(request.query_params, ("reason", "tool", "component", "field", "after", "limit"))
         Rights.of(request).check_unrestricted(_WHAT)
-        selection = Selection(*(given.text(name) for name in ("reason", "component", "tool", "field")))
+        selection = Selection(given.text("reason"), given.text("component"), given.text("tool"), given.text("field"))
         found = [each for each in reversed(await self._read()) if selection.matches(each)]
         after = given.text("after")
         if after is not None:
