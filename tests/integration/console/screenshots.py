@@ -68,6 +68,7 @@ def show(page: Any, name: str, address: str) -> None:
         page.get_by_role("button", name="Run").click()
         page.get_by_text("p95_ms").last.wait_for()
     page.wait_for_timeout(SETTLED_MS)
+    page.wait_for_function("!document.querySelector('.loading')")
 
 
 def broken_tool(page: Any) -> str:
@@ -82,8 +83,8 @@ def broken_tool(page: Any) -> str:
     raise SystemExit(f"No tool opened within {BROKEN_WITHIN_S:.0f} s.")
 
 
-def take(url: str) -> None:
-    """Take the pictures of a running console."""
+def take(url: str, only: str) -> None:
+    """Take the pictures of a running console, or those of one page."""
     with running_browser() as browser:
         first = Window(browser, url)
         first.page.goto("/")
@@ -92,6 +93,8 @@ def take(url: str) -> None:
             for size in (WIDE, NARROW):
                 window = Window(browser, url, theme=theme, size=size)
                 for name, address in pages(tool).items():
+                    if only not in ("", name):
+                        continue
                     if size == NARROW and name not in ("now", "tool"):
                         continue
                     if theme == "dark" and name not in ("now", "tool", "timeline"):
@@ -107,13 +110,15 @@ def main(arguments: list[str]) -> None:
     """Take the pictures of a console that runs, or of one that is started for them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", help="a running console, such as http://127.0.0.1:8620; by default one is started")
-    url = parser.parse_args(arguments).url
+    parser.add_argument("--only", default="", help="one page, such as tool; by default all")
+    given = parser.parse_args(arguments)
+    url = given.url
     FOLDER.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         if url is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "data"
             url = str(stack.enter_context(Up(folder, "--demo")).record()["api_url"])
-        take(url)
+        take(url, given.only)
 
 
 if __name__ == "__main__":

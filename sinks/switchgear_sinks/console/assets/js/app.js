@@ -1,6 +1,6 @@
 import { UNAUTHORIZED } from "./api.js";
 import { PAGES } from "./address.js";
-import { html, useEffect, useState } from "./html.js";
+import { html, useEffect, useRef, useState } from "./html.js";
 import { live } from "./live.js";
 import { AuditPage } from "./pages/audit.js";
 import { CallsPage } from "./pages/calls.js";
@@ -63,6 +63,13 @@ export function App() {
     void enter();
     return () => removeEventListener(UNAUTHORIZED, onUnauthorized);
   }, []);
+
+  const arrived = useRef(false);
+  useEffect(() => {
+    // A reader with a screen reader or a keyboard begins at the content of the new page.
+    if (arrived.current) document.getElementById("main")?.focus({ preventScroll: true });
+    arrived.current = ready;
+  }, [route.page, route.tool, ready]);
 
   useEffect(() => {
     document.title = `${name} · Switchgear`;

@@ -17,15 +17,29 @@ export const AXIS_PX = 52;
 export const RIGHT_PX = 12;
 
 /**
- * A chart over time, with its values as a table for who can't see it.
- * @param {{ label: string, at: string[], lines: Line[], format: (value: number | null) => string, height?: number, sync?: string, from: number, until: number, moment?: number, onPick?: (ms: number) => void }} props
+ * @typedef {object} ChartProps
+ * @property {string} label
+ * @property {string[]} at
+ * @property {Line[]} lines
+ * @property {(value: number | null) => string} format
+ * @property {number} [height]
+ * @property {number} from milliseconds
+ * @property {number} until milliseconds
+ * @property {number} [moment] a moment to mark, in milliseconds
+ * @property {(ms: number) => void} [onPick]
  */
-export function Chart({ label, at, lines, format, height = 148, sync = "time", from, until, moment, onPick }) {
+
+/**
+ * A chart over time, with its values as a table for who can't see it.
+ * @param {ChartProps} props
+ */
+export function Chart(props) {
+  const { label, at, lines, format, height = 148, from, until, moment } = props;
   const place = useRef(/** @type {HTMLDivElement | null} */ (null));
   const plot = useRef(/** @type {any} */ (null));
+  const current = useRef(props);
+  current.current = props;
   const [themed, setThemed] = useState(0);
-  const times = at.map((moment) => Date.parse(moment) / 1000);
-  const data = [times, ...lines.map((line) => line.values)];
 
   useEffect(() => {
     const onTheme = () => setThemed((round) => round + 1);
@@ -41,11 +55,7 @@ export function Chart({ label, at, lines, format, height = 148, sync = "time", f
   useEffect(() => {
     const node = place.current;
     if (!node) return undefined;
-    const made = new uPlot(
-      options({ lines, format, height, width: node.clientWidth, sync, from, until, moment, onPick }),
-      /** @type {any} */ (data),
-      node,
-    );
+    const made = new uPlot(options(current, height, node.clientWidth), /** @type {any} */ (dataOf(props)), node);
     plot.current = made;
     const observer = new ResizeObserver(() => made.setSize({ width: node.clientWidth, height }));
     observer.observe(node);
@@ -54,7 +64,10 @@ export function Chart({ label, at, lines, format, height = 148, sync = "time", f
       made.destroy();
       plot.current = null;
     };
-  }, [themed, at, from, until, moment, ...lines.map((line) => line.values)]);
+  }, [themed]);
+
+  // New data goes into the same plot: it keeps the pointer, and nothing flickers.
+  useEffect(() => plot.current?.setData(dataOf(props)), [at, from, until, moment, ...lines.map((line) => line.values)]);
 
   return html`<figure class="chart">
     <figcaption>
@@ -79,8 +92,16 @@ function Key({ line }) {
   return html`<svg viewBox="0 0 14 8" width="14" height="8" style=${colour} aria-hidden="true"><path d="M0 4h14" stroke="currentColor" stroke-width="2" stroke-dasharray=${(line.dash ?? []).join(" ")} /></svg>`;
 }
 
-/** @param {any} given @returns {any} */
-function options({ lines, format, height, width, sync, from, until, moment, onPick }) {
+/** @param {ChartProps} props */
+const dataOf = ({ at, lines }) => [at.map((time) => Date.parse(time) / 1000), ...lines.map((line) => line.values)];
+
+/**
+ * @param {{ current: ChartProps }} current the newest properties, which the plot asks for when it draws
+ * @param {number} height
+ * @param {number} width
+ * @returns {any}
+ */
+function options(current, height, width) {
   const ink = themeColour("--ink-3");
   const grid = themeColour("--line");
   const bars = uPlot.paths.bars?.({ size: [0.8, 60], align: 1 });
@@ -89,9 +110,9 @@ function options({ lines, format, height, width, sync, from, until, moment, onPi
     height,
     padding: [8, RIGHT_PX, 0, 0],
     legend: { show: false },
-    cursor: { sync: { key: sync }, drag: { x: false, y: false }, points: { size: 6 }, y: false },
+    cursor: { sync: { key: "time" }, drag: { x: false, y: false }, points: { size: 6 }, y: false },
     scales: {
-      x: { range: [from / 1000, until / 1000] },
+      x: { range: () => [current.current.from / 1000, current.current.until / 1000] },
       y: {
         range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [
           Math.min(0, low ?? 0),
@@ -116,13 +137,14 @@ function options({ lines, format, height, width, sync, from, until, moment, onPi
         font: "11px sans-serif",
         size: AXIS_PX,
         space: 34,
-        values: (/** @type {any} */ _, /** @type {number[]} */ values) => values.map((value) => format(value)),
+        values: (/** @type {any} */ _, /** @type {number[]} */ values) =>
+          values.map((value) => current.current.format(value)),
       },
     ],
-    series: [{}, ...lines.map((/** @type {Line} */ line) => series(line, bars))],
+    series: [{}, ...current.current.lines.map((line) => series(line, bars))],
     hooks: {
-      ready: [(/** @type {any} */ plot) => withTip(plot, lines, format, onPick)],
-      draw: [(/** @type {any} */ plot) => moment && markMoment(plot, moment)],
+      ready: [(/** @type {any} */ plot) => withTip(plot, current)],
+      draw: [(/** @type {any} */ plot) => current.current.moment && markMoment(plot, current.current.moment)],
     },
   };
 }
@@ -151,21 +173,25 @@ function markMoment(plot, moment) {
   ctx.restore();
 }
 
-/** Show the values under the pointer, and take a click. @param {any} plot @param {Line[]} lines @param {any} format @param {any} onPick */
-function withTip(plot, lines, format, onPick) {
+/** Show the values under the pointer, and take a click. @param {any} plot @param {{ current: ChartProps }} current */
+function withTip(plot, current) {
   const tip = document.createElement("div");
   tip.className = "tip";
   tip.hidden = true;
   plot.over.append(tip);
-  if (onPick) {
+  if (current.current.onPick) {
     plot.over.classList.add("pickable");
-    plot.over.addEventListener("click", () => plot.cursor.idx !== null && onPick(plot.data[0][plot.cursor.idx] * 1000));
+    plot.over.addEventListener("click", () => {
+      const { idx } = plot.cursor;
+      if (idx !== null && idx !== undefined) current.current.onPick?.(plot.data[0][idx] * 1000);
+    });
   }
   plot.hooks.setCursor = [
     () => {
       const { idx, left } = plot.cursor;
       tip.hidden = idx === null || idx === undefined || left < 0;
       if (tip.hidden) return;
+      const { lines, format } = current.current;
       const texts = lines.map((line) => `${line.label} ${format(line.values[idx] ?? null)}`);
       tip.textContent = `${clock(plot.data[0][idx] * 1000, Date.now())}  ${texts.join("  ")}`;
       tip.classList.toggle("left", left > plot.over.clientWidth / 2);
