@@ -50,9 +50,11 @@ def pages(tool: str) -> dict[str, str]:
 
 
 def save(png: bytes, path: Path) -> None:
-    """Write a picture with fewer colours: text stays sharp, and the file is small."""
-    image = Image.open(io.BytesIO(png)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    """Write a picture, with fewer colours if the file is too large."""
+    image = Image.open(io.BytesIO(png)).convert("RGB")
     image.save(path, optimize=True)
+    if path.stat().st_size > MOST_BYTES:
+        image.quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
     if path.stat().st_size > MOST_BYTES:
         raise SystemExit(f"{path.name} has {path.stat().st_size} bytes: make the picture simpler.")
 

@@ -195,3 +195,23 @@ test("circuits that processes opened on their own are a number or a list", () =>
     [2, 3, 0],
   );
 });
+
+test("a circuit that an operator has opened for a time is forced open until that time", () => {
+  const store = loaded([tool("search", "closed")]);
+  const until = new Date(AT + 60_000).toISOString();
+  store.applyCircuit(
+    {
+      tool: "search",
+      state: "open",
+      version: 2,
+      override: { command: "force_open" },
+      next_probe_at: until,
+      expires_at: null,
+    },
+    AT,
+  );
+  assert.deepEqual(
+    [store.tools.get("search").state, store.tools.get("search").expires_at],
+    ["forced_open", until],
+  );
+});

@@ -96,10 +96,10 @@ export class Store {
     this.minute = minuteOf(Date.parse(now.checked_at));
     const [tools, families] = [this.tools, this.families];
     this.tools = new Map(
-      now.tools.map((tool) => [tool.tool, newer({ ...tool, beat: padded(tool.beat) }, tools.get(tool.tool))]),
+      now.tools.map((tool) => [tool.tool, newer({ ...shown(tool), beat: padded(tool.beat) }, tools.get(tool.tool))]),
     );
     this.families = new Map(
-      now.families.map((family) => [nameOf(family), newer(family, families.get(nameOf(family)))]),
+      now.families.map((family) => [nameOf(family), newer(shown(family), families.get(nameOf(family)))]),
     );
     this.fleet = now.fleet;
     this.data = now.data;
@@ -113,6 +113,7 @@ export class Store {
    * @returns {{ circuit: Circuit, from: State | null } | null}
    */
   applyCircuit(record, localMs) {
+    record = shown(record);
     const key = record.is_family ? (record.family ?? record.tool) : record.tool;
     const held = record.is_family ? this.families.get(key) : this.tools.get(key);
     if (held && record.version < held.version) return null;
@@ -196,6 +197,17 @@ export class Store {
 
 /** @param {number} ms */
 const minuteOf = (ms) => Math.floor(ms / 60_000);
+
+/**
+ * Return a circuit as an operator thinks of it. Forced open for a time, it is open until then in its record.
+ * @template {Circuit} T
+ * @param {T} circuit
+ * @returns {T}
+ */
+function shown(circuit) {
+  if (circuit.state !== "open" || circuit.override?.command !== "force_open") return circuit;
+  return { ...circuit, state: "forced_open", expires_at: circuit.expires_at ?? circuit.next_probe_at };
+}
 
 /** @param {Family} family */
 const nameOf = (family) => family.family ?? family.tool;

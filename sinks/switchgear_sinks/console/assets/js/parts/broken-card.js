@@ -35,7 +35,7 @@ function card(tool, fresh) {
     <header>
       <${StateBadge} state=${tool.state} />
       <h3><a href=${toolAddress(tool.tool)}><${ToolName} name=${tool.tool} /></a></h3>
-      ${tool.kind && KINDS[tool.kind] ? html`<span class="tag">${KINDS[tool.kind]}</span>` : null}
+      ${!tool.override && tool.kind && KINDS[tool.kind] ? html`<span class="tag">${KINDS[tool.kind]}</span>` : null}
       <span class="since">for <${Since} since=${tool.since} /></span>
       <div class="tail"><${Beat} beat=${tool.beat} height=${22} /><${CommandButtons} circuit=${tool} /></div>
     </header>

@@ -31,10 +31,10 @@ export function CircuitFacts({ tool }) {
   return html`<dl class="facts">
     <${NextFact} circuit=${tool} />
     <${Fact} name="Errors, last hour" tone=${tool.stats.errors ? "bad" : ""} note=${`${count(tool.stats.errors)} of ${count(tool.stats.calls)} calls`}>${percent(tool.stats.error_rate)}<//>
-    <${Wasted} wasted=${tool.wasted} />
-    <${SavedFact} saved=${tool.saved} />
+    ${tool.wasted.calls ? html`<${Wasted} wasted=${tool.wasted} />` : null}
+    ${tool.saved.refused ? html`<${SavedFact} saved=${tool.saved} />` : null}
     ${
-      blast
+      blast?.services
         ? html`<${Fact} name="Reaches" note=${[blast.users ? plural(blast.users, "user") : "", blast.sessions ? plural(blast.sessions, "session") : ""].filter(Boolean).join(" · ")} title=${blast.top_services.join(", ")}>
           ${plural(blast.services, "service")}
         <//>`
