@@ -96,10 +96,13 @@ export class Store {
     this.minute = minuteOf(Date.parse(now.checked_at));
     const [tools, families] = [this.tools, this.families];
     this.tools = new Map(
-      now.tools.map((tool) => [tool.tool, newer({ ...shown(tool), beat: padded(tool.beat) }, tools.get(tool.tool))]),
+      now.tools.map((tool) => [
+        tool.tool,
+        newer({ ...withForcedState(tool), beat: padded(tool.beat) }, tools.get(tool.tool)),
+      ]),
     );
     this.families = new Map(
-      now.families.map((family) => [nameOf(family), newer(shown(family), families.get(nameOf(family)))]),
+      now.families.map((family) => [nameOf(family), newer(withForcedState(family), families.get(nameOf(family)))]),
     );
     this.fleet = now.fleet;
     this.data = now.data;
@@ -113,7 +116,7 @@ export class Store {
    * @returns {{ circuit: Circuit, from: State | null } | null}
    */
   applyCircuit(record, localMs) {
-    record = shown(record);
+    record = withForcedState(record);
     const key = record.is_family ? (record.family ?? record.tool) : record.tool;
     const held = record.is_family ? this.families.get(key) : this.tools.get(key);
     if (held && record.version < held.version) return null;
@@ -204,7 +207,7 @@ const minuteOf = (ms) => Math.floor(ms / 60_000);
  * @param {T} circuit
  * @returns {T}
  */
-function shown(circuit) {
+export function withForcedState(circuit) {
   if (circuit.state !== "open" || circuit.override?.command !== "force_open") return circuit;
   return { ...circuit, state: "forced_open", expires_at: circuit.expires_at ?? circuit.next_probe_at };
 }

@@ -3,6 +3,7 @@ import { address } from "../address.js";
 import { count, millis, percent, plain } from "../format.js";
 import { html } from "../html.js";
 import { useLive } from "../live.js";
+import { withForcedState } from "../store.js";
 import { Band } from "../parts/band.js";
 import { Why } from "../parts/broken-card.js";
 import { CallsTable } from "../parts/calls-table.js";
@@ -34,7 +35,7 @@ export function ToolPage({ route }) {
               action: held.action ?? answer.tool.action,
               blast: held.blast ?? answer.tool.blast,
             }
-          : answer.tool;
+          : withForcedState(answer.tool);
         return html`<${ToolHead} tool=${tool} /><${History} answer=${answer} hours=${hours} at=${route.params.at} /><${Details} answer=${answer} name=${route.tool} />`;
       }}
     <//>
