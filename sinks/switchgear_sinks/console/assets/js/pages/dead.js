@@ -19,6 +19,7 @@ export function DeadPage({ route }) {
     <form class="filters short" role="search" aria-label="Dead letters" onSubmit=${(/** @type {Event} */ event) => {
       event.preventDefault();
       setParams({ reason: typed, after: "" });
+      resource.reload();
     }}>
       <label class="field"><span>Reason</span><input type="search" value=${typed} placeholder="Part of a reason" onInput=${(/** @type {any} */ event) => setTyped(event.target.value)} /></label>
       <button type="submit" class="button">Search</button>

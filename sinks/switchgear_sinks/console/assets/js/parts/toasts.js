@@ -4,6 +4,8 @@ import { Icon } from "./icons.js";
 /** @typedef {{ id: number, title: string, text?: string, action?: { label: string, run: () => void } }} Toast */
 
 const SHOWN_MS = 12_000;
+/** What can be undone stays long enough to read it, to think, and to find the button with a keyboard. */
+const WITH_ACTION_MS = 60_000;
 let next = 1;
 /** @type {Toast[]} */
 let toasts = [];
@@ -15,7 +17,7 @@ export function toast(toast) {
   const id = next++;
   toasts = [...toasts, { ...toast, id }].slice(-3);
   changed();
-  setTimeout(() => dismiss(id), SHOWN_MS);
+  setTimeout(() => dismiss(id), toast.action ? WITH_ACTION_MS : SHOWN_MS);
 }
 
 /** @param {number} id */
