@@ -1,7 +1,7 @@
 """Sessions of browsers, in a signed cookie.
 
 The cookie has the client's rights, so any process with the same secret can check it. Every login makes a new session with a new id, so a
-cookie that somebody planted before the login gains nothing (session fixation). A session ends 8 hours after the login, or an hour after
+cookie that an attacker planted before the login gains nothing (session fixation). A session ends 8 hours after the login, or an hour after
 its last request.
 """
 
@@ -45,16 +45,9 @@ class Sessions:
     def __init__(self, secret: str | None = None, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._ended: OrderedDict[str, float] = OrderedDict()
-        self._serializer = URLSafeSerializer(
-            secret or secrets.token_hex(32),
-            salt="switchgear.session",
-            signer_kwargs={"key_derivation": "hmac", "digest_method": hashlib.sha256},
-        )
-        self._brief = URLSafeSerializer(
-            secret or secrets.token_hex(32),
-            salt="switchgear.login",
-            signer_kwargs={"key_derivation": "hmac", "digest_method": hashlib.sha256},
-        )
+        key = secret or secrets.token_hex(32)
+        self._serializer = _serializer(key, "switchgear.session")
+        self._brief = _serializer(key, "switchgear.login")
 
     def begin(self, principal: Principal, login: LoginKind) -> Session:
         """Return a new session of a client that has just logged in."""
@@ -92,7 +85,7 @@ class Sessions:
         return msgspec.structs.replace(session, seen_at=now) if now - session.seen_at >= _RENEW_S else None
 
     def end(self, session: Session) -> None:
-        """End a session before its time. Other processes accept its cookie until it expires, if somebody has kept it."""
+        """End a session before its time. Other processes accept its cookie until it expires, so a stolen copy works there."""
         self._ended[session.id] = self._clock()
         while len(self._ended) > _MOST_ENDED:
             self._ended.popitem(last=False)
@@ -116,3 +109,8 @@ class Sessions:
         except BadData:
             return None
         return found if isinstance(found, dict) else None
+
+
+def _serializer(secret: str, salt: str) -> URLSafeSerializer:
+    options = {"key_derivation": "hmac", "digest_method": hashlib.sha256}
+    return URLSafeSerializer(secret, salt=salt, signer_kwargs=options)

@@ -43,7 +43,8 @@ def operate_over_api(
         try:
             now = api.now()
         except ApiUnavailableError as error:
-            return _fall_back(error)
+            _say_fall_back(error)
+            return None
         rows = now["families"] if which.family else now["tools"]
         states = {each["circuit_id"]: each["state"] for each in [*now["tools"], *now["families"]]}
         atlas = Atlas(states, frozenset(each["tool"] for each in rows))
@@ -76,7 +77,8 @@ def set_policy_over_api(
         try:
             now = api.now()
         except ApiUnavailableError as error:
-            return _fall_back(error)
+            _say_fall_back(error)
+            return None
         if not is_glob(name):
             Atlas({}, frozenset(each["tool"] for each in now["tools"])).find([name], create, str)
         return _all([name], lambda pattern: api.set_policy(pattern, values, how.reason or NO_REASON), how)
@@ -108,5 +110,5 @@ def _sentence(subject: str, answer: Mapping[str, Any]) -> str:
     return f"{named(subject)}: {state}{f': {why}' if why else ''}."
 
 
-def _fall_back(error: ApiUnavailableError) -> None:
+def _say_fall_back(error: ApiUnavailableError) -> None:
     print(f"switchgear: {plain(error.message)} The command goes to Kafka.", file=sys.stderr)

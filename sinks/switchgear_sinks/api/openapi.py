@@ -195,8 +195,8 @@ def _operation(each: Operation) -> dict[str, Any]:
     }
     if each.role is not None:
         found["description"] = f"Needs the role `{each.role}`."
-        cookie: dict[str, list[str]] = {"cookie": []} | ({"csrf": []} if each.method != "get" else {})
-        found["security"] = [{"bearer": []}, cookie]
+        with_cookie = ("cookie",) if each.method == "get" else ("cookie", "csrf")
+        found["security"] = [{"bearer": []}, {name: [] for name in with_cookie}]
     if each.body is not None:
         schema = {"$ref": f"#/components/schemas/{each.body.__name__}"}
         found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, Literal
@@ -80,8 +80,9 @@ class Actions:
     def __init__(self, settings: Settings, fleet: FleetCircuits, boards: Boards, audit: Audit) -> None:
         self._settings = settings
         self._fleet = fleet
-        self._boards = boards
         self._audit = audit
+        self.after: list[Callable[[], None]] = [boards.forget]
+        """Called after every action: what was read before is old now."""
 
     async def command(self, request: Request) -> Response:
         """Answer ``POST /v1/circuits/{id}/commands``."""
@@ -158,10 +159,11 @@ class Actions:
             await self._audit.write(action.ended("failed", error.message))
             raise
         last = results[-1]
-        after = _shown(last.circuit, expected)
+        after = expected if action.action == "set_policy" else _shown(last.circuit, expected)
         done = action.ended(last.outcome, last.reason, after)
         await self._audit.write(done)
-        self._boards.forget()
+        for each in self.after:
+            each()
         log.info(
             "operator action", actor=action.actor, action=action.action, subject=action.subject, outcome=last.outcome
         )

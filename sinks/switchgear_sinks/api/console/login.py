@@ -19,6 +19,7 @@ from switchgear_access.principal import Principal, Role
 from switchgear_access.problem import ProblemError
 from switchgear_access.session import Session, check_csrf, cookie_of, session_name, set_cookie
 from switchgear_access.sessions import Sessions
+from switchgear_access.tokens import PREFIX
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import NotFoundError, json_answer
 from switchgear_sinks.api.console.records import iso
@@ -137,7 +138,10 @@ class Login:
 
     async def _begin(self, request: Request) -> Response:
         body = await json_body(request, TokenBody, 'Send {"token": "sgt_…"} as application/json.')
-        principal = await access_of(request.scope).check_token(request.scope, body.token.strip())
+        token = body.token.strip()
+        if not token.startswith(PREFIX):  # a JWT ends after minutes, and a session must not outlive it
+            raise access_of(request.scope).failed_login(request.scope, "This is not a token of Switchgear.")
+        principal = await access_of(request.scope).check_token(request.scope, token)
         session = self._sessions.begin(principal, "token")
         answer = json_answer(self._document(principal, session), headers=_NO_STORE)
         answer.headers.append("set-cookie", self._sessions.cookie(session, secure=is_secure(request.scope)))

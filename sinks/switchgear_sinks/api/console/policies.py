@@ -101,6 +101,10 @@ class EffectivePolicies:
                 self._read_at = time.monotonic()
             return self._known
 
+    def forget(self) -> None:
+        """Ask the brokers again next time."""
+        self._read_at = float("-inf")
+
     def file(self) -> PolicySet:
         """Return the policies of the file.
 
@@ -155,6 +159,7 @@ class Policies:
         self._effective = effective
         self._actions = actions
         self._turn = asyncio.Lock()
+        actions.after.append(effective.forget)
 
     async def listed(self, request: Request) -> Response:
         """Answer ``GET /v1/policies``: the rules of the file, and what operators set over them."""

@@ -304,7 +304,7 @@ async def test_code_works_once_and_only_with_the_right_nonce(browser, provider):
     assert (answer.status_code, answer.json()["detail"]) == (401, "The JWT is not of this login.")
 
 
-async def test_subject_without_a_role_is_told_which_claim_is_missing(browser, provider):
+async def test_subject_without_a_role_learns_which_claim_is_missing(browser, provider):
     provider.claims = {"sub": "guest"}
     try:
         answer = await browser.get(await round_trip(browser))

@@ -16,7 +16,6 @@ from switchgear_sinks.api import create_app
 from switchgear_sinks.api.console.console import Console
 from switchgear_sinks.http_server import listen, make_server, url_of
 from switchgear_stream.inspect import read_circuits
-from tests.support.engine import emptied
 from tests.support.processes import run, switchgear
 from tests.support.sinking import Message, produce
 from tests.support.stream import emit, eventually
@@ -80,14 +79,14 @@ class Watcher:
 
 
 async def test_operators_command_undo_set_policies_and_repair_dead_letters_while_consoles_follow(
-    engine, settings, tmp_path
+    store, settings, tmp_path
 ):
     token, text = new_token("ada", [Role.OPERATE])
     (tmp_path / "tokens.toml").write_text(with_token("", token))
     settings = settings.model_copy(update={"access_tokens_file": tmp_path / "tokens.toml"})
     with switchgear("worker", log=tmp_path / "worker.log", settings=settings) as worker:
-        worker.wait_for_output("ready  ")
-        async with served(emptied(engine), settings, text) as http:
+        worker.wait_for_output("ready  ", timeout_s=240)
+        async with served(store, settings, text) as http:
             await fresh(http)
             watcher = Watcher(http)
             watching = asyncio.create_task(watcher.run((await http.get("/v1/console/now")).json()["live_id"]))
