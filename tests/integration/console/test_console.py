@@ -25,8 +25,8 @@ GUARD = """
 import time
 from switchgear import CircuitOpenError, Switchgear
 
-gear = Switchgear.from_env(service="other-process")
-gear.ready(60)
+gear = Switchgear.from_env(service="other-process", start_wait_s=60)
+
 
 @gear.guard("forced")
 def forced():
