@@ -31,9 +31,11 @@ from switchgear_sinks.api.openapi import openapi
 from switchgear_sinks.api.reads import Reads
 from switchgear_sinks.api.retention import RetentionRoute
 from switchgear_sinks.api.sql import SqlRoute
+from switchgear_sinks.console import ConsolePages
 from switchgear_sinks.probes import Probes
 from switchgear_sinks.store import Store
 
+_STREAM: Final = "/v1/console/live"
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _QUESTIONS: Final = frozenset({"/v1/sql", "/v1/policies/replay"})
 """Requests with a body that change nothing."""
@@ -121,7 +123,10 @@ def create_app(
         ("/metrics", probes.metrics, "GET"),
     )
     return Starlette(
-        routes=[Route(path, meter.over(path, handler), methods=methods.split()) for path, handler, methods in handlers],
+        routes=[
+            *(Route(path, meter.over(path, handler), methods=methods.split()) for path, handler, methods in handlers),
+            *ConsolePages().routes,
+        ],
         exception_handlers={HTTPException: _http_error},
         middleware=[
             Middleware(SecurityHeaders),
@@ -132,6 +137,7 @@ def create_app(
                 role_of=role_of,
                 limits=Limits(settings.access_requests_per_token, settings.access_requests_per_address),
                 origins=Origins(settings.access_cors_origins),
+                is_stream=lambda scope: scope["path"] == _STREAM,
                 sessions=sessions,
             ),
         ],
