@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from switchgear_alerts.dead_letters import DeadLetters
 from switchgear_alerts.errors import DeliveryError
 from switchgear_alerts.messages import Change, Message
 from switchgear_alerts.metrics import AlertsMetrics
-from switchgear_alerts.receivers import Receiver
+from switchgear_alerts.receivers.base import Receiver
 
 log = structlog.get_logger()
 
@@ -72,16 +73,21 @@ class Delivery:
 
     async def run(self) -> None:
         """Send until cancelled."""
+        clock = asyncio.get_running_loop().time
+        every = self._receiver.renew_every_s
+        renew_at = None if every is None else clock() + every
         while True:
-            while self._queue:
+            if every is not None and renew_at is not None and clock() >= renew_at:
+                await self._renew()
+                renew_at = clock() + every
+            elif self._queue:
                 await self._finish(self._queue[0])
                 self._finished.append(self._queue.popleft().id)
-            self._added.clear()
-            try:
-                async with asyncio.timeout(self._receiver.renew_every_s):
-                    await self._added.wait()
-            except TimeoutError:
-                await self._renew()
+            else:
+                self._added.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(renew_at):
+                        await self._added.wait()
 
     async def _finish(self, message: Message) -> None:
         """Return when the message is delivered, or in the dead-letter file."""

@@ -21,7 +21,8 @@ from switchgear_alerts.errors import AlertsFileError
 from switchgear_alerts.http import serving
 from switchgear_alerts.metrics import AlertsMetrics
 from switchgear_alerts.one_active import make_assignor
-from switchgear_alerts.receivers import Context, Receiver, make_receiver
+from switchgear_alerts.receivers import make_receiver
+from switchgear_alerts.receivers.base import Context, Receiver
 from switchgear_alerts.state_topic import StateTopic
 from switchgear_alerts.turn import Turn
 from switchgear_schemas.connection import METADATA_MAX_AGE_MS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -17,7 +18,7 @@ from switchgear_alerts.engine import Engine
 from switchgear_alerts.facts import Seen, UnreadableRecordError, read_circuit
 from switchgear_alerts.incidents import FAILING
 from switchgear_alerts.metrics import AlertsMetrics
-from switchgear_alerts.receivers import Receiver
+from switchgear_alerts.receivers.base import Receiver
 from switchgear_alerts.state_topic import StateTopic
 from switchgear_schemas.records import unreadable
 
@@ -47,10 +48,7 @@ class History:
 
 
 class Turn:
-    """One turn. Only :meth:`step` changes anything, so the order of its parts is the promise:
-
-    incidents and messages are saved before they are sent, and are forgotten after they were delivered.
-    """
+    """One turn. Incidents and messages are saved before they are sent, and messages are forgotten after they were delivered."""
 
     def __init__(
         self,
@@ -78,8 +76,8 @@ class Turn:
         self._offsets_at = self._advanced_at = 0.0
         self._deliveries = {
             name: Delivery(
-                name, each, rules.retry, dead, metrics, lambda name=name: self._engine.firing(name), time.time
-            )  # type: ignore[misc]
+                name, each, rules.retry, dead, metrics, functools.partial(self._engine.firing, name), time.time
+            )
             for name, each in receivers.items()
         }
         self._tasks: list[asyncio.Task[None]] = []
@@ -97,9 +95,7 @@ class Turn:
         self._tasks = [
             asyncio.create_task(each.run(), name=f"deliver-{name}") for name, each in self._deliveries.items()
         ]
-        for name, box in self._engine.outbox.items():
-            for message in box.values():
-                self._deliveries[name].put(message)
+        self._send()
         self._metrics.active.set(1)
         log.info("active", open_incidents=self._engine.open_incidents, new_partitions=len(self._history))
 
@@ -124,40 +120,49 @@ class Turn:
         for partition, records in fetched.items():
             for record in records:
                 self._take(partition.partition, record)
-            if records:
-                self._unsaved_offsets[partition.partition] = records[-1].offset + 1
+            self._unsaved_offsets[partition.partition] = records[-1].offset + 1
         await self._end_history(consumer)
-        for name, delivery in self._deliveries.items():
-            for message_id in delivery.take_finished():
-                self._engine.finished(name, message_id)
+        self._forget_finished()
         if fetched or now - self._advanced_at >= _ADVANCE_EVERY_S:
             self._advanced_at = now
             self._engine.advance(now)
         await self._bury()
         await self._save(now)
-        for name, box in self._engine.outbox.items():
-            for message in box.values():
-                self._deliveries[name].put(message)
-        self._observe(consumer)
+        self._send()
+        await self._measure(consumer)
 
     def _take(self, partition: int, record: Any) -> None:
         why = unreadable(record)
         if why is None and record.value is None:
-            self._engine.remove((record.key or b"").decode(errors="replace"), record.timestamp / 1000)
+            self._remove(partition, (record.key or b"").decode(errors="replace"), record.timestamp / 1000)
             return
         try:
-            if why is not None:
-                raise UnreadableRecordError(why)
-            seen = read_circuit(record.value)
+            seen = read_circuit(record.value or b"")
         except UnreadableRecordError as error:
             self._metrics.unreadable.inc()
-            log.warning("a record was skipped", partition=partition, offset=record.offset, reason=str(error))
+            log.warning("a record was skipped", partition=partition, offset=record.offset, reason=why or str(error))
             return
         history = self._history.get(partition)
         if history is not None and record.offset < history.end and not self._engine.is_open(seen.facts.circuit_id):
             history.take(seen)
         else:
             self._engine.observe(seen)
+
+    def _remove(self, partition: int, circuit_id: str, at: float) -> None:
+        history = self._history.get(partition)
+        if history is not None:
+            history.open.pop(circuit_id, None)
+        self._engine.remove(circuit_id, at)
+
+    def _forget_finished(self) -> None:
+        for name, delivery in self._deliveries.items():
+            for message_id in delivery.take_finished():
+                self._engine.finished(name, message_id)
+
+    def _send(self) -> None:
+        for name, box in self._engine.outbox.items():
+            for message in box.values():
+                self._deliveries[name].put(message)
 
     async def _end_history(self, consumer: Any) -> None:
         for each in consumer.assignment():
@@ -183,7 +188,7 @@ class Turn:
         for each in offsets:
             del self._unsaved_offsets[each]
 
-    def _observe(self, consumer: Any) -> None:
+    async def _measure(self, consumer: Any) -> None:
         metrics, engine = self._metrics, self._engine
         metrics.incidents.set(engine.open_incidents)
         metrics.waiting.set(engine.waiting)
@@ -191,8 +196,5 @@ class Turn:
             metrics.undelivered.labels(name).set(len(box))
         lag = 0
         for each in consumer.assignment():
-            end = consumer.highwater(each)
-            state = consumer._subscription.subscription.assignment.state_value(each)  # noqa: SLF001 - as position(), without a wait
-            if end is not None and state is not None and state.has_valid_position:
-                lag += max(0, end - state.position)
+            lag += max(0, (consumer.highwater(each) or 0) - await consumer.position(each))
         metrics.lag.set(lag)

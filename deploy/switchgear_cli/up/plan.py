@@ -17,6 +17,7 @@ from switchgear_schemas.settings import CONFIG_VARIABLE, PREFIX, Settings
 KAFKA_PORT: Final = 9092
 API_PORT: Final = 8620
 WORKER_PORT: Final = 8621
+ALERTS_PORT: Final = 8624
 MAX_WORKERS: Final = 64
 
 
@@ -30,6 +31,7 @@ class UpPlan:
         api_port: Of the HTTP API.
         worker_ports: Of each worker's ``/readyz`` and ``/metrics``.
         demo: Send demo traffic.
+        alerts_port: Of the ``/readyz`` and ``/metrics`` of alerts; None without an alerts file.
         settings: As the user gave them; what this plan decides replaces some of them in the children.
     """
 
@@ -39,6 +41,7 @@ class UpPlan:
     worker_ports: tuple[int, ...]
     demo: bool
     settings: Settings
+    alerts_port: int | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -96,6 +99,9 @@ class UpPlan:
             "api_url": self.api_url,
             "data_dir": self.data_dir,
         }
+        if self.alerts_port is not None:
+            found["alerts_http"] = f"{HOST}:{self.alerts_port}"
+            found["alerts_file"] = self.settings.alerts_file
         if self.demo and self.settings.policy_file is None:
             found["policy_file"] = demo_policy_file()
         return found
@@ -120,8 +126,12 @@ def make_plan(
     """Choose the ports: the requested one, or the default, or the next free one.
 
     Raises:
-        SwitchgearError: A requested port is in use (the flag is named), or ``workers`` is out of range.
+        SwitchgearError: A requested port is in use (the flag is named), ``workers`` is out of range, or the alerts file is wrong.
     """
+    if settings.alerts_file is not None:
+        from switchgear_alerts.service import load_rules  # noqa: PLC0415 - an extra
+
+        load_rules(settings)
     if not 1 <= workers <= MAX_WORKERS:
         raise SwitchgearError(f"--workers {workers} is out of range.", hint=f"Give 1 to {MAX_WORKERS}.")
     if kafka_port is not None and kafka_port == api_port:
@@ -137,6 +147,9 @@ def make_plan(
     worker_ports: list[int] = []
     for _ in range(workers):
         worker_ports.append(choose_port(None, WORKER_PORT, flag="--workers", taken={*given, *worker_ports}))
+    alerts_port = None
+    if settings.alerts_file is not None:
+        alerts_port = choose_port(None, ALERTS_PORT, flag="--alerts", taken={*given, *worker_ports})
     return UpPlan(
         data_dir=settings.data_dir.expanduser().absolute(),
         kafka_port=kafka,
@@ -144,4 +157,5 @@ def make_plan(
         worker_ports=tuple(worker_ports),
         demo=demo,
         settings=settings,
+        alerts_port=alerts_port,
     )

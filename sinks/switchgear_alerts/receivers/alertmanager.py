@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from switchgear_alerts import texts
 from switchgear_alerts.durations import Duration
 from switchgear_alerts.messages import Change, Message
-from switchgear_alerts.receivers.base import JSON_TYPE, Context, HttpOptions, PlainUrlOptions, to_json
+from switchgear_alerts.receivers.base import JSON_TYPE, Context, PlainUrlOptions, to_json
 from switchgear_alerts.secret import Secret
 
 
@@ -24,11 +24,11 @@ class AlertmanagerOptions(PlainUrlOptions):
     username: str | None = None
     password: Secret | None = None
     token: Secret | None = None
-    labels: Mapping[str, str] = Field(default={})
+    labels: Mapping[str, str] = {}
     resend: Duration = Field(default=60.0, ge=10)
 
     @model_validator(mode="after")
-    def _one_login(self) -> HttpOptions:
+    def _one_login(self) -> AlertmanagerOptions:
         if (self.username is None) != (self.password is None):
             raise ValueError("username and password belong together")
         if self.token is not None and self.username is not None:
