@@ -70,6 +70,12 @@ class EmailReceiver:
                 start_tls=options.security == "starttls",
                 timeout=TIMEOUT_S,
             )
+        except aiosmtplib.SMTPRecipientsRefused as error:
+            codes = [each.code for each in error.recipients]
+            said = "; ".join(f"{each.code} {sentence(str(each.message))[:100]}" for each in error.recipients[:3])
+            raise DeliveryError(
+                f"SMTP refused every recipient: {said}", permanent=min(codes, default=0) >= _PERMANENT
+            ) from None
         except aiosmtplib.SMTPResponseException as error:
             raise DeliveryError(
                 f"SMTP {error.code}: {sentence(str(error.message))[:200]}", permanent=error.code >= _PERMANENT

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field
-from standardwebhooks.webhooks import EmptyWebhookSecretError, Webhook
+from standardwebhooks.webhooks import Webhook
 
 from switchgear_alerts import texts
 from switchgear_alerts.errors import AlertsFileError
 from switchgear_alerts.messages import Change, Message
 from switchgear_alerts.receivers.base import Context, OnceReceiver, PlainUrlOptions, to_json
 from switchgear_alerts.secret import Secret
+
+SHORTEST_KEY: Final = 24
+LONGEST_KEY: Final = 64
 
 
 class WebhookOptions(PlainUrlOptions):
@@ -30,13 +34,7 @@ class WebhookReceiver(OnceReceiver):
         super().__init__(options.outbound(*revealed))
         self._url = options.url
         self._console_url = context.console_url
-        try:
-            self._signers = [Webhook(each) for each in revealed]
-        except (ValueError, EmptyWebhookSecretError) as error:
-            raise AlertsFileError(
-                f"A secret of the webhook is not base64 ({type(error).__name__}).",
-                hint="Write it as whsec_ and base64.",
-            ) from None
+        self._signers = [_signer(each, reference) for each, reference in zip(revealed, options.secrets, strict=True)]
 
     async def send(self, message: Message) -> str:
         """Send a message."""
@@ -50,6 +48,24 @@ class WebhookReceiver(OnceReceiver):
         }
         reply = await self._http.post(self._url, body, headers)
         return f"HTTP {reply.status}"
+
+
+def _signer(secret: str, reference: Secret) -> Webhook:
+    """Return what signs with a secret.
+
+    Raises:
+        AlertsFileError: It is not a secret as the specification wants it.
+    """
+    try:
+        key = base64.b64decode(f"{secret.removeprefix('whsec_')}==", validate=True)
+    except ValueError:
+        key = b""
+    if not SHORTEST_KEY <= len(key) <= LONGEST_KEY:
+        raise AlertsFileError(
+            f"The secret in {reference.reference} is not base64 of {SHORTEST_KEY} to {LONGEST_KEY} bytes.",
+            hint="Make one: echo whsec_$(openssl rand -base64 32).",
+        )
+    return Webhook(key)
 
 
 def payload(message: Message, console_url: str | None) -> dict[str, Any]:

@@ -205,7 +205,10 @@ def test_the_digest_counts_openings_and_the_time_open_and_survives_a_restart():
     (message,) = here.deliver(NOON + 3600)
     digest = message.digest
     assert (digest.since, digest.opens, digest.open_now) == (NOON, 2, ("other",))
-    assert [(each.circuit_id, each.opens, each.open_s) for each in digest.tools] == [("other", 1, 600), ("search", 1, 600)]
+    assert [(each.circuit_id, each.opens, each.open_s) for each in digest.tools] == [
+        ("other", 1, 600),
+        ("search", 1, 600),
+    ]
     assert here.deliver(NOON + 3600 + 86_399) == []
     (next_day,) = here.deliver(NOON + 3600 + 86_400)
     assert next_day.digest.opens == 0
@@ -213,7 +216,9 @@ def test_the_digest_counts_openings_and_the_time_open_and_survives_a_restart():
 
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("record"), st.integers(0, 4), st.sampled_from(["open", "closed", "half_open", "forced_open"])),
+        st.tuples(
+            st.just("record"), st.integers(0, 4), st.sampled_from(["open", "closed", "half_open", "forced_open"])
+        ),
         st.tuples(st.just("wait"), st.floats(0, 100), st.none()),
         st.tuples(st.just("deliver"), st.none(), st.none()),
         st.tuples(st.just("restart"), st.none(), st.none()),
