@@ -26,6 +26,7 @@ from switchgear_alerts.receivers.base import Context, Receiver
 from switchgear_alerts.state_topic import StateTopic
 from switchgear_alerts.turn import Turn
 from switchgear_schemas.connection import METADATA_MAX_AGE_MS
+from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_schemas.unreadable import guard
 
@@ -52,6 +53,7 @@ async def run_alerts(settings: Settings, *, instance_id: str | None = None) -> N
     Raises:
         AlertsFileError: The alerts file is missing or wrong.
         SettingsError: The address can't be listened on.
+        SwitchgearError: The circuits topic does not exist.
     """
     rules = load_rules(settings)
     receivers = make_receivers(rules, settings)
@@ -151,7 +153,11 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         return not stuck, joined, self._problem or (None if joined else "joining the consumer group")
 
     async def run(self) -> None:
-        """Follow the circuits until cancelled. If Kafka fails, begin again from what is saved."""
+        """Follow the circuits until cancelled. If Kafka fails, begin again from what is saved.
+
+        Raises:
+            SwitchgearError: The circuits topic does not exist.
+        """
         pause = _FIRST_PAUSE_S
         while True:
             began = time.monotonic()
@@ -194,6 +200,12 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         try:
             async with asyncio.timeout(_START_LIMIT_S):
                 await consumer.start()
+                found = await consumer.topics()
+            if self._settings.topics.circuits not in found:
+                raise SwitchgearError(
+                    f"Kafka has no topic {self._settings.topics.circuits}.",
+                    hint="Create it with `switchgear topics ensure`, or correct SWITCHGEAR_TOPIC_PREFIX.",
+                )
             guard(consumer)
             while True:
                 async with self._lock:

@@ -4,8 +4,13 @@ import re
 
 import pytest
 
+from switchgear_alerts import config
 from switchgear_alerts.config import load, parse
 from switchgear_alerts.errors import AlertsFileError
+from switchgear_alerts.grouping import Grouping
+from switchgear_alerts.quiet import QuietHours
+from switchgear_alerts.receivers import OPTIONS
+from switchgear_alerts.routes import Route
 from tests.support.alert_values import ONE_HOOK
 from tests.support.snippets import REPOSITORY
 
@@ -96,12 +101,6 @@ def test_every_file_of_the_documentation_is_valid(page):
 
 
 def test_the_reference_names_every_key():
-    from switchgear_alerts import config
-    from switchgear_alerts.grouping import Grouping
-    from switchgear_alerts.quiet import QuietHours
-    from switchgear_alerts.receivers import OPTIONS
-    from switchgear_alerts.routes import Route
-
     text = (REPOSITORY / "docs" / "reference" / "alerts-file.md").read_text()
     models = [Route, QuietHours, Grouping, config.Flapping, config.Retry, config.DigestRules, *OPTIONS.values()]
     keys = {key for model in models for key in config._keys_of(model)}
