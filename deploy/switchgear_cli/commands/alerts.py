@@ -64,7 +64,7 @@ async def run(
 
 
 @alerts.command
-def check(file: Path | None = None) -> int:
+def check(file: Path | None = None, /) -> int:
     """Check an alerts file: report what is wrong with it, or print its routes. Nothing is sent.
 
     Args:

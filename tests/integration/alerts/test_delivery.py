@@ -15,7 +15,7 @@ from tests.support.waiting import holds_within
 pytestmark = pytest.mark.integration
 CIRCUITS = [f"mcp:server-{number % 7}:tool-{number}" for number in range(50)]
 ROUNDS = 10
-FAST = '[grouping]\nwait = "0s"\nstorm_interval = "0s"\n\n[retry]\nfirst = "20ms"\nlongest = "200ms"\n\n[flapping]\nopens = 0\n'
+FAST = '[grouping]\nwait = "0s"\nstorm = 1000\n\n[retry]\nfirst = "20ms"\nlongest = "200ms"\n\n[flapping]\nopens = 0\n'
 
 
 @pytest.fixture
