@@ -71,7 +71,10 @@ async def test_each_incident_is_opened_and_resolved_in_order_though_the_process_
             if state == "open":
                 expected |= {f"{circuit}@{number + 1}" for circuit in CIRCUITS}
             seen = len(received.requests)
-            await publish(settings, [circuit_record(circuit, state, number + 1) for circuit in CIRCUITS])
+            await publish(
+                settings,
+                [circuit_record(each, state, number + 1, family=each.rpartition(":")[0]) for each in CIRCUITS],
+            )
             await holds_within(lambda seen=seen: len(received.requests) > seen, 10)
             child.kill9()
             kills += 1
