@@ -73,10 +73,19 @@ async def test_the_checked_address_is_the_one_that_is_asked_under_the_name_of_th
 
 async def test_a_receiver_that_does_not_answer_in_time_is_tried_again(monkeypatch):
     monkeypatch.setattr("switchgear_alerts.outbound.TIMEOUT_S", 0.2)
-    server = await asyncio.start_server(lambda *_: asyncio.sleep(5), "127.0.0.1", 0)
+    given_up = asyncio.Event()
+
+    async def silent(_reader, writer):
+        await given_up.wait()
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
     outbound = Outbound()
-    with pytest.raises(DeliveryError, match="no answer within") as caught:
-        await outbound.post(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", b"", {})
+    async with server:
+        with pytest.raises(DeliveryError, match="no answer within") as caught:
+            await outbound.post(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", b"", {})
+        given_up.set()
+        await outbound.close()
+        await asyncio.sleep(0.05)
     assert not caught.value.permanent
-    await outbound.close()
-    server.close()
