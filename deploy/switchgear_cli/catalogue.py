@@ -29,6 +29,7 @@ COMMANDS: Final = (
     Entry("sink", "sink:sink", RUN, "Store executions and circuit changes in ClickHouse."),
     Entry("api", "api:api", RUN, "Serve the HTTP API over a ClickHouse server."),
     Entry("gateway", "gateway:gateway", RUN, "Serve clients over HTTP and OpenTelemetry, without Kafka."),
+    Entry("alerts", "alerts:alerts", RUN, "Send alerts when circuits open and close; check and test them."),
     Entry("demo", "demo:demo", RUN, "Send demo traffic of a small agent fleet."),
     Entry("mcp-proxy", "mcp_proxy:mcp_proxy", RUN, "Guard the tools of MCP servers with circuit breakers."),
     Entry("hook", "hook:hook", RUN, "Guard the tools of Claude Code with circuit breakers."),

@@ -173,7 +173,7 @@ def _explained(error: SwitchgearError | ImportError) -> str:
         if isinstance(cause, ModuleNotFoundError) and cause.name and not cause.name.startswith("switchgear"):
             return (
                 f"This command needs the package {cause.name.partition('.')[0]}, which is not installed. Install switchgear"
-                " with an extra: stream (worker), sink (sink, api, migrate, retention), embedded (all), tune, or"
+                " with an extra: stream (worker), sink (sink, api, migrate, retention), alerts, embedded (all), tune, or"
                 " service (the other commands)."
             )
         cause = cause.__cause__ or cause.__context__

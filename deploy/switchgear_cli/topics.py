@@ -73,11 +73,18 @@ _RETRY_S: Final = 0.5
 _LEADER_POLL_S: Final = 0.02
 
 
-async def ensure_topics(settings: Settings, *, timeout_s: float = 20.0) -> list[TopicReport]:
+async def ensure_topics(
+    settings: Settings, *, wanted: tuple[TopicDefinition, ...] | None = None, timeout_s: float = 20.0
+) -> list[TopicReport]:
     """Create the topics that are missing. Compare existing ones and leave them unchanged.
 
+    Args:
+        settings: The brokers and the definitions.
+        wanted: The topics; ``settings.topic_definitions()`` if None.
+        timeout_s: Longest time for everything, in seconds.
+
     Returns:
-        One report per topic, in the order of ``settings.topic_definitions()``. A created topic has a leader for each of
+        One report per topic, in the order of ``wanted``. A created topic has a leader for each of
         its partitions: producers may start.
 
     Raises:
@@ -85,7 +92,7 @@ async def ensure_topics(settings: Settings, *, timeout_s: float = 20.0) -> list[
         SwitchgearError: The cluster refused to create a topic; it says which and why.
     """
     async with connected(settings, timeout_s) as admin:
-        return await _ensure(admin, settings.topic_definitions(), timeout_s)
+        return await _ensure(admin, settings.topic_definitions() if wanted is None else wanted, timeout_s)
 
 
 @asynccontextmanager

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 EXAMPLES: Final[Mapping[str, str]] = {
     "--actor": "ada@ops",
+    "--alerts": "alerts.toml",
     "--api-port": "8620",
     "--api-url": "http://127.0.0.1:8620",
     "--apply": "metrics-only",
@@ -81,6 +82,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "--since": "2h",
     "--speed": "60",
     "--stamp": "1",
+    "--state-dir": "./alerts-state",
     "--state-file": "hooks.db",
     "--tenant": "acme",
     "--tenant-reader": "acme=acme_sql",

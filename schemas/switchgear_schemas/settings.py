@@ -254,11 +254,21 @@ class Settings(AccessSettings, ClientSettings):
         description="true: readers' SQL runs on the embedded engine also where the system cannot wall its process in.",
     )
 
+    alerts_file: Path | None = Field(default=None, description="Receivers and routes of `switchgear alerts`, TOML.")
+    alerts_state_dir: Path | None = Field(
+        default=None, description="Folder of the alerts that could not be delivered; data_dir/alerts where unset."
+    )
+    alerts_http: str = Field(
+        default="127.0.0.1:8624",
+        description="host:port of the /healthz and /metrics of `switchgear alerts`; port 0: any free one.",
+    )
+    console_url: str | None = Field(default=None, description="Address of the console, for links in alerts.")
+
     data_dir: Path = Field(default_factory=_user_data_path, description="What `switchgear up` keeps.")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
 
-    @field_validator("worker_http", "api_http", "gateway_http", "gateway_otlp_grpc")
+    @field_validator("worker_http", "api_http", "gateway_http", "gateway_otlp_grpc", "alerts_http")
     @classmethod
     def _address(cls, value: str | None) -> str | None:
         if value is not None:
@@ -270,6 +280,13 @@ class Settings(AccessSettings, ClientSettings):
     def _store(cls, value: str) -> str:
         if not value.startswith(("chdb:", "http://", "https://")):
             raise ValueError("must start with http://, https:// or chdb:")
+        return value
+
+    @field_validator("console_url")
+    @classmethod
+    def _page(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("must start with http:// or https://")
         return value
 
     @field_validator("clickhouse_reader_url")

@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = {  # top to bottom
     "switchgear_cli": ROOT / "deploy/switchgear_cli",
+    "switchgear_alerts": ROOT / "sinks/switchgear_alerts",
     "switchgear_sinks": ROOT / "sinks/switchgear_sinks",
     "switchgear_stream": ROOT / "stream/switchgear_stream",
     "switchgear_gateway": ROOT / "producers/switchgear_gateway",
@@ -21,7 +22,11 @@ CONFINED = {  # a library -> the only packages that may import it
     "mode": {"switchgear_stream"},
     "clickhouse_connect": {"switchgear_sinks"},
     "chdb": {"switchgear_sinks"},
-    "starlette": {"switchgear_access", "switchgear_gateway", "switchgear_sinks"},
+    "aiosmtplib": {"switchgear_alerts"},
+    "apprise": {"switchgear_alerts"},
+    "cloudevents": {"switchgear_alerts"},
+    "standardwebhooks": {"switchgear_alerts"},
+    "starlette": {"switchgear_access", "switchgear_alerts", "switchgear_gateway", "switchgear_sinks"},
     "jwt": {"switchgear_access"},
     "cyclopts": {"switchgear_cli"},
     "jgo": {"switchgear_cli"},

@@ -22,6 +22,7 @@ async def up(
     gateway_port: Annotated[int | None, Parameter(help="Port of the gateway; 8622 or the next free one.")] = None,
     kafka_port: Annotated[int | None, Parameter(help="Port of Kafka; 9092 or the next free one.")] = None,
     workers: Annotated[int, Parameter(help="How many stream workers.")] = 1,
+    alerts: Annotated[Path | None, Parameter(help="Send alerts by this file of receivers and routes, TOML.")] = None,
     demo: Annotated[bool, Parameter(help="Send the traffic of a small demo fleet; --no-demo takes it back.")] = False,
 ) -> None:
     """Run Kafka, a stream worker, the sink with ClickHouse's engine and the HTTP API, and the gateway, until Ctrl-C.
@@ -29,7 +30,7 @@ async def up(
     It needs no Docker, no Java and no server. The data stay for the next start. Other commands find the running system by
     themselves. Exit codes: 0 stopped by Ctrl-C or SIGTERM, 1 could not start.
     """
-    settings = load_settings(data_dir=data_dir)
+    settings = load_settings(data_dir=data_dir, alerts_file=alerts)
     configure_client_logging(settings)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     plan = make_plan(

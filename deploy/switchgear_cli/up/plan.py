@@ -20,6 +20,7 @@ API_PORT: Final = 8620
 WORKER_PORT: Final = 8621
 GATEWAY_PORT: Final = 8622
 OTLP_PORT: Final = 4317
+ALERTS_PORT: Final = 8624
 MAX_WORKERS: Final = 64
 
 
@@ -35,6 +36,7 @@ class UpPlan:
         otlp_port: Where the gateway takes OTLP over gRPC. None: the port 4317 is in use.
         worker_ports: Of each worker's ``/readyz`` and ``/metrics``.
         demo: Send demo traffic.
+        alerts_port: Of the ``/readyz`` and ``/metrics`` of alerts; None without an alerts file.
         settings: As the user gave them; what this plan decides replaces some of them in the children.
     """
 
@@ -46,6 +48,7 @@ class UpPlan:
     worker_ports: tuple[int, ...]
     demo: bool
     settings: Settings
+    alerts_port: int | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -110,6 +113,9 @@ class UpPlan:
             "gateway_otlp_grpc": None if self.otlp_port is None else f"{HOST}:{self.otlp_port}",
             "data_dir": self.data_dir,
         }
+        if self.alerts_port is not None:
+            found["alerts_http"] = f"{HOST}:{self.alerts_port}"
+            found["alerts_file"] = self.settings.alerts_file
         if self.demo and self.settings.policy_file is None:
             found["policy_file"] = demo_policy_file()
         return found
@@ -135,8 +141,12 @@ def make_plan(
     """Choose the ports: the requested one, or the default, or the next free one.
 
     Raises:
-        SwitchgearError: A requested port is in use (the flag is named), or ``workers`` is out of range.
+        SwitchgearError: A requested port is in use (the flag is named), ``workers`` is out of range, or the alerts file is wrong.
     """
+    if settings.alerts_file is not None:
+        from switchgear_alerts.service import load_rules  # noqa: PLC0415 - an extra
+
+        load_rules(settings)
     if not 1 <= workers <= MAX_WORKERS:
         raise SwitchgearError(f"--workers {workers} is out of range.", hint=f"Give 1 to {MAX_WORKERS}.")
     flags = {"--kafka-port": kafka_port, "--api-port": api_port, "--gateway-port": gateway_port}
@@ -158,6 +168,9 @@ def make_plan(
         worker_ports.append(choose_port(None, WORKER_PORT, flag="--workers", taken={*given, *worker_ports}))
     given.update(worker_ports)
     gateway = chosen("--gateway-port", GATEWAY_PORT)
+    alerts_port = None
+    if settings.alerts_file is not None:
+        alerts_port = choose_port(None, ALERTS_PORT, flag="--alerts", taken=given)
     return UpPlan(
         data_dir=settings.data_dir.expanduser().absolute(),
         kafka_port=kafka,
@@ -167,4 +180,5 @@ def make_plan(
         worker_ports=tuple(worker_ports),
         demo=demo,
         settings=settings,
+        alerts_port=alerts_port,
     )

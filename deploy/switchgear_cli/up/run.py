@@ -193,6 +193,17 @@ class _System:
                 address=plan.gateway_url,
             )
         )
+        if plan.alerts_port is not None:
+            found.append(
+                CommandComponent(
+                    "alerts",
+                    ["alerts", "run", "--instance-id", "up"],
+                    log_file=plan.logs / "alerts.log",
+                    environment=plan.environment(os.environ),
+                    ready_url=f"http://127.0.0.1:{plan.alerts_port}/readyz",
+                    address=f"http://127.0.0.1:{plan.alerts_port}",
+                )
+            )
         return found
 
     def _demo(self) -> CommandComponent:

@@ -139,3 +139,21 @@ def test_a_relative_data_folder_is_made_absolute(monkeypatch, tmp_path):
 def test_a_key_in_the_environment_is_not_handed_to_the_children(monkeypatch, tmp_path):
     monkeypatch.setenv("SWITCHGEAR_PARAMETERS_KEY", "secret")
     assert "SWITCHGEAR_PARAMETERS_KEY" not in make_plan(load_settings(data_dir=tmp_path)).environment({})
+
+
+def test_alerts_have_a_port_of_their_own_and_their_file_if_one_is_named(tmp_path):
+    file = tmp_path / "alerts.toml"
+    file.write_text('[receivers.s]\ntype = "slack"\nurl = "env:U"\n[[routes]]\nreceivers = ["s"]\n')
+    plan = make_plan(load_settings(data_dir=tmp_path, alerts_file=file))
+    assert plan.alerts_port not in {None, plan.kafka_port, plan.api_port, *plan.worker_ports}
+    environment = plan.environment({})
+    assert environment["SWITCHGEAR_ALERTS_FILE"] == str(file)
+    assert environment["SWITCHGEAR_ALERTS_HTTP"] == f"127.0.0.1:{plan.alerts_port}"
+    assert make_plan(load_settings(data_dir=tmp_path)).alerts_port is None
+
+
+def test_a_wrong_alerts_file_is_an_error_before_anything_starts(tmp_path):
+    file = tmp_path / "alerts.toml"
+    file.write_text("[receivers]\n")
+    with pytest.raises(SwitchgearError, match="has no receiver"):
+        make_plan(load_settings(data_dir=tmp_path, alerts_file=file))
