@@ -19,10 +19,11 @@ def test_events_of_a_request_are_sent_before_it_is_answered(
     exec(files("docs/howto/lambda.md")["main.py"], program)
     app, gear = program["app"], program["gear"]
 
-    @app.get("/forecast")
     def forecast() -> str:
         with gear.permit("mcp:weather:get_forecast"):
             return "sunny"
+
+    app.get("/forecast")(forecast)
 
     try:
         assert TestClient(app).get("/forecast").json() == "sunny"
