@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -42,7 +43,8 @@ class System:
 
     def send(self, *values: dict[str, Any] | bytes) -> None:
         """Send executions, or bytes as they are, and wait for the broker."""
-        asyncio.run(self._send(values))
+        with ThreadPoolExecutor(1) as thread:  # Playwright's own loop runs in this one
+            thread.submit(asyncio.run, self._send(values)).result(60)
 
     async def _send(self, values: tuple[dict[str, Any] | bytes, ...]) -> None:
         topic = load_settings().topics.executions
