@@ -112,7 +112,7 @@ def console_link(console_url: str | None, changes: Sequence[Change]) -> str | No
     if console_url is None:
         return None
     if len(changes) == 1 and changes[0].facts.scope != "family":
-        return f"{console_url.rstrip('/')}/?tool={quote(changes[0].facts.tool_name, safe='')}"
+        return f"{console_url.rstrip('/')}/tool/{quote(changes[0].facts.tool_name, safe='')}"
     return f"{console_url.rstrip('/')}/"
 
 

@@ -136,7 +136,7 @@ def test_webhook_bodies_have_the_form_that_standard_webhooks_recommends(name):
 
 
 def test_the_link_to_the_console_names_the_tool():
-    assert webhook.payload(MESSAGES["opened"], f"{CONSOLE}/")["data"]["console_url"] == f"{CONSOLE}/?tool=search"
+    assert webhook.payload(MESSAGES["opened"], f"{CONSOLE}/")["data"]["console_url"] == f"{CONSOLE}/tool/search"
     assert "console_url" not in webhook.payload(MESSAGES["opened"], None)["data"]
 
 
