@@ -38,6 +38,8 @@ class Submission:
 
     Attributes:
         refused: Position and reason of each record that Kafka refused.
+        given_up: Whether its client no longer waits. It may send the records again, to another gateway. Those that this one has not
+            handed to Kafka yet are marked from then on, because the client's copies may arrive before them.
     """
 
     def __init__(self, count: int, limit_s: float) -> None:
@@ -47,15 +49,25 @@ class Submission:
         self._answered: list[Sequence[int]] = []
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.refused: list[tuple[int, str]] = []
+        self.given_up = False
         if not count:
             self._done.set_result(None)
 
-    async def wait(self) -> list[int]:
-        """Wait until Kafka has answered for every record, or the time is over. Return the positions without an answer."""
+    async def wait(self, gone: asyncio.Future[None] | None = None) -> list[int]:
+        """Wait until Kafka has answered for every record, or the time is over.
+
+        Args:
+            gone: Done when the client has gone. Then the wait is over, too.
+
+        Returns:
+            The positions without an answer.
+        """
         if not self._done.done():
-            await asyncio.wait([self._done], timeout=self._limit_s)
+            waited = [self._done] if gone is None else [self._done, gone]
+            await asyncio.wait(waited, timeout=self._limit_s, return_when=asyncio.FIRST_COMPLETED)
         if not self._left:
             return []
+        self.given_up = True
         answered = {position for positions in self._answered for position in positions}
         return [position for position in range(self._count) if position not in answered]
 
@@ -83,6 +95,10 @@ class _Run(RunAnswer):
         self._submission = submission
         self._positions = positions
         self._sizes = sizes
+
+    @property
+    def given_up(self) -> bool:
+        return self._submission.given_up
 
     def __call__(self, reason: str | None) -> None:
         self._publisher.settle(len(self._positions), sum(self._sizes), reason)

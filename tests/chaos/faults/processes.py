@@ -18,7 +18,8 @@ CLOCK_OFF_RATE = 100.0
 ROLES: dict[str, tuple[Role, ...]] = {
     "worker": ("worker",),
     "sink": ("sink",),
-    "emitter": ("emitter", "guard"),
+    "gateway": ("gateway",),
+    "emitter": ("emitter", "guard", "poster"),
 }
 
 
