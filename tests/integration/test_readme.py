@@ -15,7 +15,7 @@ from tests.support.snippets import REPOSITORY, snippets
 
 pytestmark = pytest.mark.integration
 GUARD, SUBSCRIBE = snippets("README.md", "python")
-COMMANDS, FIRST, SERVERS, QUESTIONS, STEPS = snippets("README.md", "sh")
+COMMANDS, FIRST, CURL, SERVERS, QUESTIONS, STEPS = snippets("README.md", "sh")
 TOOL = "mcp:stocks:get_quote"
 (EMIT,) = snippets("docs/events.md", "python")
 

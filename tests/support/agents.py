@@ -90,7 +90,7 @@ class Conductor:
         return [str(self._server.sockets[0].getsockname()[1]), str(self._tool_port)]
 
     async def _started(self, name: str, command: list[str]) -> AgentLink:
-        child = Child(command, self._folder / f"{name}.log", environment(), REPOSITORY)
+        child = Child(command, self._folder / f"agent-{name}.log", environment(), REPOSITORY)
         self._children.append(child)
         async with asyncio.timeout(LIMIT_S):
             while name not in self._found:

@@ -92,16 +92,16 @@ async def test_rows_and_circuits_have_each_acknowledged_execution_once_after_ten
     load = Load([f"http://127.0.0.1:{port}" for port in ports], seed=5)
     with all_ended(worker, sink):
         try:
-            for child in (*gateways, worker, sink):
+            for child in (worker, sink):
                 await asyncio.to_thread(child.wait_for_output, "ready")
             async with asyncio.TaskGroup() as clients:
                 for client in load.clients:
                     clients.create_task(load.run(client))
-                for kill in range(KILLS):
+                for kill in range(KILLS):  # while one starts again, the other has all clients, and is killed next
+                    await asyncio.to_thread(gateways[kill % 2].wait_for_output, " ready")
                     await asyncio.sleep(chance.uniform(0.1, 0.5))
                     gateways[kill % 2].kill9()
                     gateways[kill % 2] = start(kill % 2)
-                    await asyncio.to_thread(gateways[kill % 2].wait_for_output, " ready")
                 load.ending.set()
         finally:
             with all_ended(*gateways):
