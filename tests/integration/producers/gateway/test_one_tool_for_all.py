@@ -7,8 +7,9 @@ import contextlib
 import json
 import subprocess
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -28,7 +29,9 @@ from tests.support.typescript import built_client
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="module")]
 
 PROBES = 3
-WAIT_S = 1.0
+WAIT_S = 2.5
+HELD_S = 600
+"""The circuits of tools ``held_…`` stay open."""
 FAILURES = 5
 """In a row, they open a circuit."""
 RECOVERY_S = 30.0
@@ -43,10 +46,12 @@ PROGRAMS = {
 """Library, protocol, and how the gateway calls the convention."""
 
 
-class World(NamedTuple):
+@dataclass
+class World:
     """The system, its agents and their tool."""
 
     settings: Settings
+    folder: Path
     gateway: RunningGateway
     tool: SharedTool
     agents: dict[str, AgentLink]
@@ -85,9 +90,11 @@ async def world(kafka, tmp_path_factory):
     await asyncio.to_thread(built_client)
     await asyncio.to_thread(python_of, INSTRUMENTED)
     folder: Path = tmp_path_factory.mktemp("one-tool")
-    (folder / "policies.toml").write_text(policy_text(PROBES, WAIT_S))
+    policy = policy_text(PROBES, WAIT_S)
+    held = policy_text(PROBES, HELD_S).replace("[default]", '[tools."held_*"]')
+    (folder / "policies.toml").write_text(f"{policy}\n{held}")
     settings = kafka.settings(
-        gateway_http="127.0.0.1:0",
+        gateway_http=f"127.0.0.1:{any_free_port()}",
         gateway_otlp_grpc=f"127.0.0.1:{any_free_port()}",
         policy_file=folder / "policies.toml",
     )
@@ -103,7 +110,7 @@ async def world(kafka, tmp_path_factory):
             "gateway": await conductor.python("gateway", gateway.url),
             "kafka": await conductor.python("kafka", settings.kafka_bootstrap_servers, prefix=settings.topic_prefix),
         }
-        yield World(settings, gateway, tool, agents)
+        yield World(settings, folder, gateway, tool, agents)
 
 
 @pytest.mark.parametrize("failing", ["typescript", "gateway", "kafka", *list(PROGRAMS)[:3]])
@@ -117,13 +124,15 @@ async def test_tool_that_fails_in_one_program_is_refused_in_all_agents_and_recov
     else:
         await world.instrumented(failing, "shared", FAILURES)
 
-    for agent in world.agents.values():
-        await agent.until("shared", available=False)
     calls = tool.calls
-    for name, agent in world.agents.items():
-        found = await agent.call("shared")
-        assert found["refused"] == 1, (name, found)
-        assert "The tool shared is unavailable (circuit open)." in found["text"], (name, found)
+
+    async def refused(agent: AgentLink) -> dict[str, Any]:
+        await agent.until("shared", available=False)
+        return await agent.call("shared")
+
+    for found in await asyncio.gather(*map(refused, world.agents.values())):
+        assert found["refused"] == 1, found
+        assert "The tool shared is unavailable (circuit open)." in found["text"]
     assert tool.calls == calls
 
     recovery = tool.mend(PROBES)
@@ -139,7 +148,7 @@ async def test_tool_that_fails_in_one_program_is_refused_in_all_agents_and_recov
 @pytest.mark.parametrize("program", list(PROGRAMS)[3:])
 async def test_instrumented_program_alone_opens_the_circuit_of_its_tool_in_every_agent(world, program):
     library, way, convention = PROGRAMS[program]
-    circuit = f"{library}_{way}"
+    circuit = f"held_{library}_{way}"
     world.tool.state = "broken"
     await world.instrumented(program, circuit, FAILURES)
     for agent in world.agents.values():
@@ -148,3 +157,30 @@ async def test_instrumented_program_alone_opens_the_circuit_of_its_tool_in_every
     assert [(each["status"], each["error_class"]) for each in events] == [("error", "transport")] * FAILURES
     assert {each["metadata"]["otlp"] for each in events} == {convention}
     assert {each["service"] for each in events} == {library}
+
+
+async def test_agents_on_a_gateway_keep_the_last_state_while_it_is_away_and_catch_up_when_it_is_back(world):
+    on_gateway = {name: agent for name, agent in world.agents.items() if name != "kafka"}
+    kafka = world.agents["kafka"]
+    world.tool.state = "broken"
+    assert (await kafka.call("held_before", FAILURES))["failed"] == FAILURES
+    for agent in on_gateway.values():
+        await agent.until("held_before", available=False)
+
+    world.gateway.child.kill9()
+    assert (await kafka.call("held_meanwhile", FAILURES))["failed"] == FAILURES
+    await kafka.until("held_meanwhile", available=False)
+    for name, agent in on_gateway.items():
+        assert (await agent.call("held_before"))["refused"] == 1, name
+        assert (await agent.status("held_meanwhile"))["available"], name
+
+    running = running_gateway(world.settings, world.folder / "gateway-2.log")
+    world.gateway = await asyncio.to_thread(running.__enter__)
+    try:
+        for name, agent in on_gateway.items():
+            await agent.until("held_meanwhile", available=False)
+            assert (await agent.call("held_meanwhile"))["refused"] == 1, name
+            found = await agent.status("held_before")
+            assert (found["available"], found["mode"]) == (False, "fleet"), (name, found)
+    finally:
+        await asyncio.to_thread(running.__exit__, None, None, None)
