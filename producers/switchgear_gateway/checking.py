@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -23,19 +22,27 @@ _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-@dataclasses.dataclass(slots=True)
-class Checked:
-    """The executions of a request.
+class Run(NamedTuple):
+    """Executions of one tool, in the order of the request."""
 
-    Attributes:
-        records: Tool and encoded execution of each that can be sent.
-        indices: Their places in the request.
-        rejected: Place and reason of each that can't be sent.
-    """
+    values: list[bytes]
+    """Encoded."""
+    indices: list[int]
+    """Their places in the request."""
 
-    records: list[tuple[str, bytes]] = dataclasses.field(default_factory=list)
-    indices: list[int] = dataclasses.field(default_factory=list)
-    rejected: list[tuple[int, str]] = dataclasses.field(default_factory=list)
+
+class Checked(NamedTuple):
+    """The executions of a request."""
+
+    runs: dict[str, Run]
+    """Those that can be sent, by tool."""
+    rejected: list[tuple[int, str]]
+    """Place and reason of each that can't be sent."""
+
+    @property
+    def sendable(self) -> int:
+        """How many can be sent."""
+        return sum(len(run.values) for run in self.runs.values())
 
 
 def check_executions(items: Iterable[bytes], principal: Principal) -> Checked:
@@ -48,16 +55,31 @@ def check_executions(items: Iterable[bytes], principal: Principal) -> Checked:
         items: JSON objects.
         principal: The client. Its tenant and its tools restrict what it may send.
     """
-    found = Checked()
+    runs: dict[str, Run] = {}
+    rejected: list[tuple[int, str]] = []
     now = datetime.now(UTC)
+    restricted = not principal.unrestricted
     for index, item in enumerate(items):
         try:
             execution = decode_execution(item)
-            found.records.append((execution.tool_name, _completed(item, execution, principal, now)))
-            found.indices.append(index)
+            if (
+                restricted
+                or execution.metric_id is None
+                or execution.recorded_at is None
+                or not execution.emitter_id
+                or execution.error_message
+            ):
+                item = _completed(item, execution, principal, now)  # noqa: PLW2901 - a name for each would cost time
         except InvalidExecutionError as error:
-            found.rejected.append((index, str(error)))
-    return found
+            rejected.append((index, str(error)))
+            continue
+        run = runs.get(execution.tool_name)
+        if run is None:
+            runs[execution.tool_name] = Run([item], [index])
+        else:
+            run.values.append(item)
+            run.indices.append(index)
+    return Checked(runs, rejected)
 
 
 def _completed(item: bytes, execution: Execution, principal: Principal, now: datetime) -> bytes:

@@ -49,24 +49,23 @@ class ExecutionRoutes:
                 _items(body, request.headers.get("content-type", "")), principal_of(request.scope)
             )
             del body
-            self._publisher.rejected.inc(len(checked.rejected))
+            self._publisher.rejected += len(checked.rejected)
             # A client that has gone may have sent these to another gateway meanwhile: this one was stopped, or cut off, for a while.
             resent = _is_true(request.headers.get("switchgear-resent")) or await has_gone(request)
-            submission = self._publisher.submit(checked.records, resent=resent)
+            submission = self._publisher.submit(checked.runs, resent=resent)
             if "respond-async" in request.headers.get("prefer", "").lower():
-                content = {"queued": len(checked.records), "rejected": _reasons(checked.rejected)}
+                content = {"queued": checked.sendable, "rejected": _reasons(checked.rejected)}
                 return Response(_encode(content), 202, {"Preference-Applied": "respond-async"}, _JSON)
             async with leaving(request) as gone:
                 unknown = await submission.wait(gone)
         return self._answer(checked, submission, unknown)
 
     def _answer(self, checked: Checked, submission: Submission, unknown: list[int]) -> Response:
-        refused = [(checked.indices[position], reason) for position, reason in submission.refused]
-        rejected = sorted(checked.rejected + refused)
-        accepted = len(checked.records) - len(refused) - len(unknown)
+        rejected = sorted(checked.rejected + submission.refused)
+        accepted = checked.sendable - len(submission.refused) - len(unknown)
         if not unknown:
             return Response(_encode({"accepted": accepted, "rejected": _reasons(rejected)}), media_type=_JSON)
-        self._publisher.unknown.inc(len(unknown))
+        self._publisher.unknown += len(unknown)
         raise ProblemError(
             503,
             f"Kafka did not say whether it has {len(unknown)} of the executions.",
@@ -75,7 +74,7 @@ class ExecutionRoutes:
             {
                 "accepted": accepted,
                 "rejected": _reasons(rejected),
-                "unknown": [checked.indices[position] for position in unknown],
+                "unknown": unknown,
             },
         )
 

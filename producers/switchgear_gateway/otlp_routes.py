@@ -78,13 +78,12 @@ class Senders:
         items = [each.model_dump_json(exclude_none=True).encode() for each in executions]
         checked = check_executions(items, principal)
         try:
-            submission = self._publisher.submit(checked.records, resent=resent)
+            submission = self._publisher.submit(checked.runs, resent=resent)
         except ProblemError as error:
             return Result(retry_after_s=float(error.headers.get("Retry-After", _RETRY_S)))
         unknown = await submission.wait()
-        self._publisher.rejected.inc(len(checked.rejected))
-        refused = [(checked.indices[position], reason) for position, reason in submission.refused]
-        return Result(checked.rejected + refused, [checked.indices[position] for position in unknown])
+        self._publisher.rejected += len(checked.rejected)
+        return Result(checked.rejected + submission.refused, unknown)
 
 
 class OtlpRoutes:

@@ -8,15 +8,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from switchgear.emitter.outbox import Outbox
 from switchgear.emitter.record_batch import STOPPED, RecordBatch, RunAnswer
 from switchgear_access.problem import ProblemError
 from switchgear_gateway.bodies import busy
+from switchgear_gateway.checking import Run
 from switchgear_schemas.settings import Settings
 
 log: Final = logging.getLogger("switchgear.gateway")
@@ -25,42 +28,44 @@ MAX_EVENTS: Final = 50_000
 """Events that are sent and not yet answered."""
 MAX_BYTES: Final = 64 * 1_048_576
 """Their size."""
+_AWAY_AFTER_S: Final = 5.0
+"""Without an answer of Kafka for this time, or for half of the wait of a request, new requests are refused at once."""
 _AWAY_RETRY_S: Final = 2
 _POLL_S: Final = 0.02
 
 
 class Submission:
-    """Some records that are on their way.
+    """Some executions that are on their way.
 
     Args:
-        count: How many.
+        runs: The executions.
         limit_s: The longest wait for their answers.
 
     Attributes:
-        refused: Position and reason of each record that Kafka refused.
-        given_up: Whether its client no longer waits. It may send the records again, to another gateway. Those that this one has not
+        refused: Index and reason of each that Kafka refused.
+        given_up: Whether its client no longer waits. It may send the executions again, to another gateway. Those that this one has not
             handed to Kafka yet are marked from then on, because the client's copies may arrive before them.
     """
 
-    def __init__(self, count: int, limit_s: float) -> None:
+    def __init__(self, runs: Collection[Run], limit_s: float) -> None:
         self._limit_s = limit_s
-        self._count = count
-        self._left = count
+        self._runs = runs
+        self._left = sum(len(run.values) for run in runs)
         self._answered: list[Sequence[int]] = []
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.refused: list[tuple[int, str]] = []
         self.given_up = False
-        if not count:
+        if not self._left:
             self._done.set_result(None)
 
     async def wait(self, gone: asyncio.Future[None] | None = None) -> list[int]:
-        """Wait until Kafka has answered for every record, or the time is over.
+        """Wait until Kafka has answered for every execution, or the time is over.
 
         Args:
             gone: Done when the client has gone. Then the wait is over, too.
 
         Returns:
-            The positions without an answer.
+            The indices without an answer.
         """
         if not self._done.done():
             waited = [self._done] if gone is None else [self._done, gone]
@@ -68,48 +73,45 @@ class Submission:
         if not self._left:
             return []
         self.given_up = True
-        answered = {position for positions in self._answered for position in positions}
-        return [position for position in range(self._count) if position not in answered]
+        answered = {index for indices in self._answered for index in indices}
+        return sorted(index for run in self._runs for index in run.indices if index not in answered)
 
-    def answer(self, positions: Sequence[int], reason: str | None) -> None:
-        """Take the answer for some records. Those of a publisher that stopped stay unknown."""
+    def answer(self, indices: Sequence[int], reason: str | None) -> None:
+        """Take the answer for some executions. Those of a publisher that stopped stay unknown."""
         if reason == STOPPED:
             return
-        self._answered.append(positions)
-        self._left -= len(positions)
+        self._answered.append(indices)
+        self._left -= len(indices)
         if reason is not None:
-            self.refused += [(position, reason) for position in positions]
+            self.refused += [(index, reason) for index in indices]
         if not self._left and not self._done.done():
             self._done.set_result(None)
 
 
-class _Run(RunAnswer):
-    """The answer of the records of one tool in a submission."""
+class _Answer(RunAnswer):
+    """Takes the answer for executions of one tool."""
 
-    __slots__ = ("_positions", "_publisher", "_sizes", "_submission")
+    __slots__ = ("_publisher", "_run", "_submission")
 
-    def __init__(
-        self, publisher: Publisher, submission: Submission, positions: Sequence[int], sizes: Sequence[int]
-    ) -> None:
+    def __init__(self, publisher: Publisher, submission: Submission, run: Run) -> None:
         self._publisher = publisher
         self._submission = submission
-        self._positions = positions
-        self._sizes = sizes
+        self._run = run
 
     @property
     def given_up(self) -> bool:
         return self._submission.given_up
 
     def __call__(self, reason: str | None) -> None:
-        self._publisher.settle(len(self._positions), sum(self._sizes), reason)
-        self._submission.answer(self._positions, reason)
+        self._publisher.bytes_in_flight -= sum(map(len, self._run.values))
+        self._submission.answer(self._run.indices, reason)
 
-    def part(self, first: int, count: int) -> _Run:
+    def part(self, first: int, count: int) -> _Answer:
         part = slice(first, first + count)
-        return _Run(self._publisher, self._submission, self._positions[part], self._sizes[part])
+        return _Answer(self._publisher, self._submission, Run(self._run.values[part], self._run.indices[part]))
 
 
-class Publisher:
+class Publisher(Collector):
     """Sends records within bounds.
 
     Args:
@@ -130,7 +132,6 @@ class Publisher:
         self._ack_s = settings.gateway_ack_s
         self._max_events = max_events
         self._max_bytes = max_bytes
-        self._bytes = 0
         self._outbox = Outbox(
             settings.kafka,
             settings.topics.executions,
@@ -138,19 +139,32 @@ class Publisher:
             compression=None,
             family_pattern=settings.family_pattern,
         )
-        events = Counter(
-            "switchgear_gateway_events",
-            "Executions of clients, by what became of them.",
-            ("result",),
-            registry=registry,
+        self.bytes_in_flight = 0
+        """Size of the executions that Kafka has not answered."""
+        self.rejected = 0
+        """Executions that were wrong, or not allowed to their client."""
+        self.unknown = 0
+        """Executions for which Kafka did not answer in time."""
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics."""
+        events = CounterMetricFamily(
+            "switchgear_gateway_events", "Executions of clients, by what became of them.", labels=["result"]
         )
-        self.acknowledged, self.refused, self.unknown, self.rejected = (
-            events.labels(result) for result in ("acknowledged", "refused", "unknown", "rejected")
+        outbox = self._outbox
+        for result, count in (
+            ("acknowledged", outbox.acknowledged),
+            ("refused", outbox.failed),
+            ("unknown", self.unknown),
+            ("rejected", self.rejected),
+        ):
+            events.add_metric([result], count)
+        yield events
+        yield GaugeMetricFamily(
+            "switchgear_gateway_events_in_flight", "Executions without Kafka's answer.", value=outbox.pending
         )
-        Gauge(
-            "switchgear_gateway_events_in_flight", "Executions without Kafka's answer.", registry=registry
-        ).set_function(lambda: self._outbox.pending)
-        Gauge("switchgear_gateway_bytes_in_flight", "Their size.", registry=registry).set_function(lambda: self._bytes)
+        yield GaugeMetricFamily("switchgear_gateway_bytes_in_flight", "Their size.", value=self.bytes_in_flight)
 
     @property
     def ready(self) -> bool:
@@ -166,31 +180,31 @@ class Publisher:
         """Keep a producer ready, until cancelled."""
         await self._outbox.run()
 
-    def submit(self, records: Sequence[tuple[str, bytes]], *, resent: bool = False) -> Submission:
-        """Begin to send records, in the order of each tool.
+    def submit(self, runs: Mapping[str, Run], *, resent: bool = False) -> Submission:
+        """Begin to send executions, in the order of each tool.
 
         Args:
-            records: Tool and encoded execution.
+            runs: The executions by tool.
             resent: Kafka may have them already.
 
         Raises:
             ProblemError: Nothing was taken, because too many are on their way (429) or Kafka does not answer (503).
         """
-        size = sum(len(value) for _, value in records)
-        if self._outbox.away_s(time.monotonic()) is not None:
+        count = sum(len(run.values) for run in runs.values())
+        size = sum(sum(map(len, run.values)) for run in runs.values())
+        if self._outbox.silent_s(time.monotonic()) >= min(_AWAY_AFTER_S, self._ack_s / 2):
             raise ProblemError(
                 503,
                 "Kafka does not answer. Nothing was stored.",
                 "Send it again later.",
                 {"Retry-After": str(_AWAY_RETRY_S)},
             )
-        if self._outbox.pending + len(records) > self._max_events or self._bytes + size > self._max_bytes:
+        if self._outbox.pending + count > self._max_events or self.bytes_in_flight + size > self._max_bytes:
             raise busy("Too many executions wait for Kafka.")
-        found = Submission(len(records), self._ack_s)
-        self._bytes += size
+        found = Submission(runs.values(), self._ack_s)
+        self.bytes_in_flight += size
         self._outbox.offer(
-            RecordBatch(tool, [records[each][1] for each in positions], self._run(found, records, positions), resent)
-            for tool, positions in by_tool(records).items()
+            RecordBatch(tool, run.values, _Answer(self, found, run), resent) for tool, run in runs.items()
         )
         return found
 
@@ -204,25 +218,3 @@ class Publisher:
             log.warning("the gateway ends with %d executions that Kafka did not acknowledge", self._outbox.pending)
             return False
         return True
-
-    def settle(self, count: int, size: int, reason: str | None) -> None:
-        """Count answers."""
-        self._bytes -= size
-        if reason is None:
-            self.acknowledged.inc(count)
-        elif reason != STOPPED:
-            self.refused.inc(count)
-
-    def _run(self, submission: Submission, records: Sequence[tuple[str, bytes]], positions: Sequence[int]) -> _Run:
-        return _Run(self, submission, positions, [len(records[each][1]) for each in positions])
-
-
-def by_tool(records: Sequence[tuple[str, bytes]]) -> dict[str, list[int]]:
-    """Return the positions of each tool's records."""
-    found: dict[str, list[int]] = {}
-    for position, (tool, _) in enumerate(records):
-        if tool in found:
-            found[tool].append(position)
-        else:
-            found[tool] = [position]
-    return found

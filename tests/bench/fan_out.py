@@ -110,7 +110,7 @@ async def measure(
         await producer.start()
         stack.push_async_callback(producer.stop)
         for each in range(settings.topic_partitions):  # a new topic's leaders come one after the other
-            await producer.send_and_wait(settings.topics.circuits, b"{}", key=b"first", partition=each)
+            await producer.send_and_wait(settings.topics.circuits, None, key=b"first", partition=each)
         for number in range(circuits):
             name = f"tool-{number}"
             place = partition_of(name, settings.topic_partitions)
@@ -133,7 +133,7 @@ async def measure(
         cpu, began = cpu_s(gateway.pid), time.monotonic()
         await asyncio.sleep(idle_s)
         found["idle_core"] = (cpu_s(gateway.pid) - cpu) / (time.monotonic() - began)
-        cpu = cpu_s(gateway.pid)
+        cpu, began = cpu_s(gateway.pid), time.monotonic()
         sent = {}
         for number in range(changes):
             version = 2 + number
@@ -144,11 +144,12 @@ async def measure(
                 f"tool-{number % circuits}",
                 record(f"tool-{number % circuits}", version, f"{MARK}{version};"),
             )
-            await asyncio.sleep(0.25)
+            await audience.ask(
+                "wait", (number + 1) * clients
+            )  # one at a time: changes that come together share a write
         heard = (await audience.ask("heard", changes * clients))["heard"]
-        found["event_cpu_us"] = (
-            1e6 * (cpu_s(gateway.pid) - cpu - 0.25 * changes * found["idle_core"]) / changes / clients
-        )
+        busy = cpu_s(gateway.pid) - cpu - (time.monotonic() - began) * found["idle_core"]
+        found["event_cpu_us"] = 1e6 * busy / changes / clients
         each = [1000 * (at - sent[int(version)]) for version, times in heard.items() for at in times]
         last = [1000 * (max(times) - sent[int(version)]) for version, times in heard.items()]
         found |= {"received": len(each), "p50_ms": quantile(each, 50), "p99_ms": quantile(each, 99)}

@@ -2,7 +2,7 @@
 
 python -m tests.bench.gateway      exit code 1 if the gateway takes less than half of what the echo does
 
-Both servers are real processes behind the same uvicorn protocol as the gateway's. The clients are a third process: 16 connections, each with
+Both servers are real processes behind the same uvicorn protocol as the gateway's. The clients are a third process: 64 connections, each with
 batches of 100. A server's own CPU time is measured, so what else runs on the machine matters little.
 """
 
@@ -34,7 +34,7 @@ from tests.support.gateway import execution, running_gateway
 from tests.support.kafka import running_kafka
 
 BATCH: Final = 100
-CONNECTIONS: Final = 16
+CONNECTIONS: Final = 64
 ROUNDS: Final = 5
 ROUND_S: Final = 4.0
 WARM_UP_S: Final = 2.0

@@ -55,7 +55,7 @@ async def measure(settings: Settings, broker: int, followers: int, seconds: floa
     await producer.start()
     try:
         for each in range(settings.topic_partitions):
-            await producer.send_and_wait(settings.topics.circuits, b"{}", key=b"first", partition=each)
+            await producer.send_and_wait(settings.topics.circuits, None, key=b"first", partition=each)
         cpu, began = cpu_s(broker), time.monotonic()
         await asyncio.sleep(seconds)
         alone = (cpu_s(broker) - cpu) / (time.monotonic() - began)

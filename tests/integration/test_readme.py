@@ -3,12 +3,14 @@
 import asyncio
 import json
 import shlex
+import shutil
 import subprocess
 
 import pytest
 
 from switchgear_cli.local.ports import any_free_port
 from switchgear_stream.inspect import read_rows
+from tests.support.gateway import running_gateway
 from tests.support.processes import all_ended, python, run, settings_environment, switchgear
 from tests.support.recount import read_topic
 from tests.support.snippets import REPOSITORY, snippets
@@ -183,6 +185,20 @@ def test_operator_commands_of_the_readme_open_a_circuit_and_hand_it_back(setting
             done = run(*line[1:], "--json", settings=settings)
             assert done.returncode == 0, done.stderr
             assert json.loads(done.stdout)["circuit"]["state"] == state
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_curl_of_the_readme_and_the_guide_sends_executions_to_a_gateway(make_settings, tmp_path):
+    (guide,) = [each for each in snippets("docs/guide/gateway.md", "sh") if each.startswith("curl")]
+    settings = make_settings(gateway_http="127.0.0.1:0")
+    with running_gateway(settings, tmp_path / "gateway.log") as gateway:
+        for command in (CURL, guide):
+            addressed_there = command.replace("http://127.0.0.1:8622", gateway.url)
+            assert addressed_there != command
+            done = subprocess.run(["sh", "-c", addressed_there], capture_output=True, text=True, timeout=60, check=True)
+            assert [done.stdout + "\n"] == snippets("docs/guide/gateway.md", "output")
+    stored = asyncio.run(read_topic(settings.kafka_bootstrap_servers, settings.topics.executions))
+    assert [json.loads(record.value)["status"] for record in stored] == ["success", "error"] * 2
 
 
 def test_command_of_the_readme_puts_servers_behind_the_proxy(tmp_path):

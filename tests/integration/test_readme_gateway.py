@@ -39,20 +39,12 @@ def addressed(up, code):
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_curl_example_of_the_readme_opens_a_circuit_and_is_refused(up):
-    done = subprocess.run(
-        ["bash", "-c", addressed(up, CURL)], capture_output=True, text=True, timeout=60, env=environment(), check=False
-    )
+def test_curl_example_of_the_readme_stores_two_executions(up):
+    command = ["sh", "-c", addressed(up, CURL)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment(), check=False)
     assert done.returncode == 0, done.stderr
-    decoder, taken = json.JSONDecoder(), []
-    rest = done.stdout
-    while rest:
-        answer, end = decoder.raw_decode(rest)
-        taken.append(answer)
-        rest = rest[end:].lstrip()
-    assert taken[0] == {"accepted": 10, "rejected": []}
-    assert taken[1]["allowed"] is False, taken
-    assert taken[1]["text"].startswith("The tool weather is unavailable (circuit open).")
+    assert json.loads(done.stdout) == {"accepted": 2, "rejected": []}
+    up.child.wait_until(lambda: up.count() >= 2, "storing both")
 
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="Node.js is not installed")

@@ -138,7 +138,7 @@ class Audience:
                 each.last_id = each.last_id if number else b""
             return await self.connect()
         await eventually(lambda: self.events >= number, LIMIT_S)
-        return {"heard": self.heard}
+        return {"heard": self.heard} if command == "heard" else {}
 
 
 async def audience(port: str) -> None:

@@ -97,7 +97,7 @@ class GatewayServer:
 
     def drop_streams(self) -> None:
         """Break the streams, as a restart of the gateway does."""
-        self._in_loop(lambda: [stream.put_nowait(None) for stream in self._streams])
+        self._in_loop(lambda: self._put(None))
 
     def send(self, event: str, data: Any) -> None:
         """Send an event to all streams."""
@@ -109,7 +109,7 @@ class GatewayServer:
 
     def send_raw(self, data: bytes) -> None:
         """Send bytes to all streams as they are."""
-        self._in_loop(lambda: [stream.put_nowait(data) for stream in self._streams])
+        self._in_loop(lambda: self._put(data))
 
     def publish(self, record: dict[str, Any]) -> None:
         """Set a circuit, and send it to all streams."""
@@ -196,6 +196,7 @@ class GatewayServer:
     def _take(self, events: list[dict[str, Any]]) -> None:
         self.taken += events
         if self.fleet is not None:
+            self._follow_fleet()
             for event in events:
                 self.fleet._send(event["tool_name"], json.dumps(event).encode(), True)
             self._follow_fleet()
@@ -242,8 +243,11 @@ class GatewayServer:
 
     def _send(self, event: str, data: Any) -> None:
         self._cursor += 1
+        self._put(self._event(event, data))
+
+    def _put(self, data: bytes | None) -> None:
         for stream in self._streams:
-            stream.put_nowait(self._event(event, data))
+            stream.put_nowait(data)
 
     def _event(self, event: str, data: Any) -> bytes:
         return f"id: c{self._cursor}\nevent: {event}\ndata: {json.dumps(data)}\n\n".encode()

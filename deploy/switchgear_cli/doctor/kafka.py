@@ -98,6 +98,8 @@ class KafkaChecks:
         async with self._admin() as admin:
             topics = [each for each in await admin.describe_topics() if each["topic"] in names]
         parts = [(topic["topic"], part) for topic in topics for part in topic["partitions"]]
+        if not parts:
+            raise SkippedError("There are no topics.")
         leaderless = [f"{topic}-{part['partition']}" for topic, part in parts if part["leader"] < 0]
         behind = [f"{topic}-{part['partition']}" for topic, part in parts if len(part["isr"]) < len(part["replicas"])]
         if leaderless:

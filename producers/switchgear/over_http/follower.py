@@ -14,7 +14,7 @@ import logging
 import math
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
@@ -172,7 +172,7 @@ class GatewayFollower(Follower):
             self._last_error = problem
             if wait_s is not None:
                 pause = min(pause, wait_s)
-            await asyncio.sleep(min(wait_s or 0.0, _LONGEST_WAIT_S) + random.uniform(0, pause))  # noqa: S311 - spreads reconnects
+            await asyncio.sleep(min(wait_s or 0.0, _LONGEST_WAIT_S) + _jitter(pause))
 
     async def _follow(self) -> None:
         """Follow one stream to its end."""
@@ -214,7 +214,7 @@ class GatewayFollower(Follower):
         except TimeoutError:
             raise TimeoutError(f"nothing came for {SILENCE_S:g} s") from None
 
-    async def _chunks(self, response: httpx.Response) -> AsyncIterator[bytes]:
+    async def _chunks(self, response: httpx.Response) -> AsyncGenerator[bytes, None]:
         async for chunk in response.aiter_bytes():
             self._heard.note()
             yield chunk
@@ -290,6 +290,10 @@ class GatewayFollower(Follower):
         self._connected = self._read_here = self._complete = False
         self._last_id = ""
         self._confirmed.forget()
+
+
+def _jitter(seconds: float) -> float:
+    return random.uniform(0, seconds)  # noqa: S311 - spreads reconnects
 
 
 def _timeout() -> httpx.Timeout:

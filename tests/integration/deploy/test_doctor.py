@@ -74,7 +74,7 @@ def test_doctor_finds_nothing_wrong_with_a_healthy_system(up):
     assert status == dict.fromkeys(ALL, "ok") | {"broker's clock": "skip", "ClickHouse": "skip"}
     assert found["brokers"]["seen"].endswith("Kafka 4.0 or later.")
     assert found["circuits"]["seen"].startswith("1 circuits") or found["circuits"]["seen"].startswith("2 circuits")
-    assert found["workers"]["seen"] == "1 worker running. 0 records are not processed yet."
+    assert found["workers"]["seen"].startswith("1 worker running. ")
 
 
 def test_doctor_compares_the_clocks_when_a_call_ends_meanwhile(up):

@@ -55,11 +55,12 @@ async def test_up_becomes_ready_answers_stops_cleanly_and_the_next_start_has_its
     with Up(folder, "--no-demo") as up:
         record = up.record()
         assert is_ready(record["api_url"])
-        assert set(record["pids"]) == {"kafka", "worker-1", "sink"}
+        assert is_ready(record["gateway_url"])
+        assert set(record["pids"]) == {"kafka", "worker-1", "sink", "gateway"}
         await send(record["kafka_bootstrap_servers"], 100)
         wait_until(lambda: up.count() == 100)
         processes = up.tree()
-        assert 4 <= len(processes) <= 6, "those of the queries above are ended or wait for the next"
+        assert 5 <= len(processes) <= 7, "those of the queries above are ended or wait for the next"
         began = time.monotonic()
         assert up.child.interrupt() == 0
         assert time.monotonic() - began < 20

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 DOCKERFILE = (ROOT / "deploy/Dockerfile").read_text()
 SERVICES = COMPOSE["services"]
-LASTING = ["kafka", "clickhouse", "worker", "sink", "api"]
+LASTING = ["kafka", "clickhouse", "worker", "sink", "api", "gateway"]
 
 
 MONITORING = ["prometheus", "grafana"]
@@ -72,6 +72,7 @@ def test_every_service_with_data_has_a_named_volume(name):
         ("sink", "topics", "service_completed_successfully"),
         ("sink", "clickhouse", "service_healthy"),
         ("api", "sink", "service_healthy"),
+        ("gateway", "topics", "service_completed_successfully"),
         ("cli", "api", "service_healthy"),
         ("prometheus", "api", "service_healthy"),
         ("grafana", "prometheus", "service_healthy"),
@@ -96,11 +97,11 @@ def test_the_settings_of_the_compose_file_are_valid():
     assert not Settings(**given).embedded
 
 
-def test_commands_of_the_compose_file_have_a_token_that_its_api_accepts_for_reading_only():
+def test_commands_of_the_compose_file_have_a_token_that_changes_nothing_in_its_api():
     environment = SERVICES["cli"]["environment"]
     token = re.fullmatch(r"\$\{SWITCHGEAR_TOKEN:-(\w+)\}", environment["SWITCHGEAR_TOKEN"])[1]
     tokens = parse_tokens(SERVICES["api"]["environment"]["SWITCHGEAR_ACCESS_TOKENS"], "docker-compose.yml")
-    assert TokenTable(tokens).authenticate(token).roles == {Role.READ}
+    assert TokenTable(tokens).authenticate(token).roles == {Role.EMIT, Role.READ}
 
 
 def test_sql_runs_under_a_user_of_clickhouse_who_may_only_read():

@@ -12,8 +12,15 @@ from prometheus_client import CollectorRegistry
 import switchgear
 import switchgear.testing
 from switchgear.classify.tool_failure import tool_failure
+from switchgear_access.authenticator import Authenticator
+from switchgear_gateway.app import role_of
 from switchgear_gateway.decide import DecideRequest, Refused
+from switchgear_gateway.openapi import OpenApiRoute
+from switchgear_gateway.otlp.ingest import Ingest
+from switchgear_gateway.otlp_routes import Senders
 from switchgear_gateway.outcomes import OutcomeRequest
+from switchgear_gateway.publisher import Publisher
+from switchgear_gateway.service import Fleet, parts_of
 from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy, Cusum
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
@@ -34,6 +41,25 @@ def test_http_page_has_every_route():
     app = create_app(SimpleNamespace(folder=None, embedded=False), Settings(), registry=CollectorRegistry())
     served = {(method, route.path.replace(":path", "")) for route in app.routes for method in route.methods}
     assert named == {(method, path) for method, path in served if method != "HEAD"}
+
+
+async def test_gateway_page_has_every_route_and_its_roles():
+    page = (REFERENCE / "gateway-api.md").read_text()
+    named = re.findall(r"^\| `(GET|POST) ([^`]+)` \| .* \| (.*) \|$", page, re.MULTILINE)
+    settings, registry = Settings(), CollectorRegistry()
+    fleet, publisher = Fleet(settings), Publisher(settings, registry)
+    parts = parts_of(Settings(), fleet, publisher, Ingest(), Senders(Authenticator(), publisher), registry)
+    served = {
+        (method, route.path)
+        for part in (*parts, OpenApiRoute(parts))
+        for route in part.routes
+        for method in route.methods - {"HEAD"}
+    }
+    assert {(method, path) for method, path, _ in named} == served
+    for method, path, roles in named:
+        needed = role_of({"path": path, "method": method})
+        assert roles == (" or ".join(f"`{role}`" for role in needed) if needed else "none"), path
+    await fleet.gear.aclose()
 
 
 def test_policy_page_has_every_value_with_its_defaults():

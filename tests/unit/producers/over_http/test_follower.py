@@ -160,7 +160,12 @@ def test_reconnects_to_a_gateway_that_is_away_back_off(
     follow: Follow, server: GatewayServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(module.random, "uniform", lambda _low, high: pauses.append(high) or 0.0)
+
+    def note(pause: float) -> float:
+        pauses.append(pause)
+        return 0.0
+
+    monkeypatch.setattr(module, "_jitter", note)
     server.refuse_streams = Answer(503)
     follower = follow()
     until(lambda: len(pauses) >= 8, LIMIT_S)
