@@ -184,7 +184,14 @@ class Stage:
         def start(member: Member) -> Child:
             life = f"{member.name}-{member.spawned}"
             command = [
-                *(sys.executable, "-m", "tests.chaos.load", kind, "--servers", *(servers or [self.cluster.bootstrap("client")])),
+                *(
+                    sys.executable,
+                    "-m",
+                    "tests.chaos.load",
+                    kind,
+                    "--servers",
+                    *(servers or [self.cluster.bootstrap("client")]),
+                ),
                 *("--prefix", PREFIX, "--ledger", str(self.ledgers / f"{life}.ledger"), "--rate", str(rate)),
                 *("--seed", str(zlib.crc32(f"{self.seed} {life}".encode())), f"--clock={clock}"),
             ]

@@ -24,9 +24,7 @@ TOOL = "mcp:news:get_headlines"
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory):
-    with Up(
-        tmp_path_factory.mktemp("readme") / "data", "--no-demo", "--gateway-port", str(any_free_port())
-    ) as running:
+    with Up(tmp_path_factory.mktemp("readme") / "data", "--no-demo", "--gateway-port", str(any_free_port())) as running:
         yield running
 
 
@@ -63,7 +61,9 @@ def test_typescript_example_of_the_readme_opens_the_fleets_circuit_from_two_proc
         for _ in range(2):
             lines = run()
             assert lines[:5] == ["the news server is down, no headlines about oil"] * 5, lines
-            assert all(line.startswith(f"refused. The tool {TOOL} is unavailable (circuit open).") for line in lines[5:])
+            assert all(
+                line.startswith(f"refused. The tool {TOOL} is unavailable (circuit open).") for line in lines[5:]
+            )
             assert len(lines) == 8
 
         def opened():

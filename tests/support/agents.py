@@ -56,7 +56,7 @@ class AgentLink:
     async def until(self, tool: str, *, available: bool) -> None:
         """Wait until the agent would call the tool, or wouldn't."""
         async with asyncio.timeout(LIMIT_S):
-            while (await self.status(tool))["available"] is not available:
+            while (await self.status(tool))["available"] is not available:  # noqa: ASYNC110 - of another process
                 await asyncio.sleep(0.02)
 
     def close(self) -> None:
@@ -84,7 +84,9 @@ class Conductor:
         script = self._folder / "agent.mjs"
         shutil.copy(HERE / "agent.mjs", script)
         package = folder / "node_modules" / "@switchgear" / "client"
-        return await self._started(name, [shutil.which("node") or "node", str(script), name, *self._ports(), url, token, str(package)])
+        return await self._started(
+            name, [shutil.which("node") or "node", str(script), name, *self._ports(), url, token, str(package)]
+        )
 
     def _ports(self) -> list[str]:
         return [str(self._server.sockets[0].getsockname()[1]), str(self._tool_port)]

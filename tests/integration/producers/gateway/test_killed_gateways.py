@@ -85,9 +85,7 @@ async def test_rows_and_circuits_have_each_acknowledged_execution_once_after_ten
         own = settings.model_copy(update={"gateway_http": f"127.0.0.1:{ports[number]}"})
         return switchgear("gateway", log=tmp_path / f"gateway-{number}-{chance.random()}.log", settings=own)
 
-    worker, sink = (
-        switchgear(name, log=tmp_path / f"{name}.log", settings=settings) for name in ("worker", "sink")
-    )
+    worker, sink = (switchgear(name, log=tmp_path / f"{name}.log", settings=settings) for name in ("worker", "sink"))
     gateways = [start(0), start(1)]
     load = Load([f"http://127.0.0.1:{port}" for port in ports], seed=5)
     with all_ended(worker, sink):

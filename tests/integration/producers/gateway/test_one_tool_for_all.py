@@ -67,7 +67,14 @@ class World:
         """Run an instrumented program to its end."""
         library, way, _ = PROGRAMS[program]
         endpoint = self.gateway.url if way == "http" else f"http://{self.settings.gateway_otlp_grpc}"
-        command = [await asyncio.to_thread(python_of, INSTRUMENTED), HERE / "instrumented.py", library, way, endpoint, circuit]
+        command = [
+            await asyncio.to_thread(python_of, INSTRUMENTED),
+            HERE / "instrumented.py",
+            library,
+            way,
+            endpoint,
+            circuit,
+        ]
         done = await asyncio.to_thread(
             subprocess.run,
             [*map(str, command), str(self.tool.port), str(calls)],
