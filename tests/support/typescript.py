@@ -43,7 +43,7 @@ def built_client() -> Path:
 
 def _digest() -> str:
     found = hashlib.sha256()
-    for path in sorted(SOURCE.rglob("*")):
-        if path.is_file() and not {"test", *_LEFT_OUT} & set(path.relative_to(SOURCE).parts):
-            found.update(f"{path.relative_to(SOURCE)}\0".encode() + path.read_bytes())
+    built_from = ("package.json", "package-lock.json", "tsconfig.json", ".npmrc")
+    for path in [*(SOURCE / name for name in built_from), *sorted((SOURCE / "src").rglob("*.ts"))]:
+        found.update(f"{path.relative_to(SOURCE)}\0".encode() + path.read_bytes())
     return found.hexdigest()
