@@ -192,7 +192,8 @@ class Publisher(Collector):
         """
         count = sum(len(run.values) for run in runs.values())
         size = sum(sum(map(len, run.values)) for run in runs.values())
-        if self._outbox.silent_s(time.monotonic()) >= min(_AWAY_AFTER_S, self._ack_s / 2):
+        away = self._outbox.silent_s(time.monotonic()) >= min(_AWAY_AFTER_S, self._ack_s / 2)
+        if away or not self._outbox.knows_partitions:
             raise ProblemError(
                 503,
                 "Kafka does not answer. Nothing was stored.",
