@@ -67,12 +67,14 @@ class Submission:
         Returns:
             The indices without an answer.
         """
-        if not self._done.done():
-            waited = [self._done] if gone is None else [self._done, gone]
-            await asyncio.wait(waited, timeout=self._limit_s, return_when=asyncio.FIRST_COMPLETED)
+        try:
+            if not self._done.done():
+                waited = [self._done] if gone is None else [self._done, gone]
+                await asyncio.wait(waited, timeout=self._limit_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self.given_up = self._left > 0
         if not self._left:
             return []
-        self.given_up = True
         answered = {index for indices in self._answered for index in indices}
         return sorted(index for run in self._runs for index in run.indices if index not in answered)
 
