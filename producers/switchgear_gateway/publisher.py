@@ -43,6 +43,8 @@ class Submission:
 
     Attributes:
         refused: Index and reason of each that Kafka refused.
+        given_up: Whether its client no longer waits. It may send the executions again, to another gateway. Those that this one has not
+            handed to Kafka yet are marked from then on, because the client's copies may arrive before them.
     """
 
     def __init__(self, runs: Collection[Run], limit_s: float) -> None:
@@ -52,13 +54,25 @@ class Submission:
         self._answered: list[Sequence[int]] = []
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.refused: list[tuple[int, str]] = []
+        self.given_up = False
         if not self._left:
             self._done.set_result(None)
 
-    async def wait(self) -> list[int]:
-        """Wait until Kafka has answered for every execution, or the time is over. Return the indices without an answer."""
-        if not self._done.done():
-            await asyncio.wait([self._done], timeout=self._limit_s)
+    async def wait(self, gone: asyncio.Future[None] | None = None) -> list[int]:
+        """Wait until Kafka has answered for every execution, or the time is over.
+
+        Args:
+            gone: Done when the client has gone. Then the wait is over, too.
+
+        Returns:
+            The indices without an answer.
+        """
+        try:
+            if not self._done.done():
+                waited = [self._done] if gone is None else [self._done, gone]
+                await asyncio.wait(waited, timeout=self._limit_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self.given_up = self._left > 0
         if not self._left:
             return []
         answered = {index for indices in self._answered for index in indices}
@@ -85,6 +99,10 @@ class _Answer(RunAnswer):
         self._publisher = publisher
         self._submission = submission
         self._run = run
+
+    @property
+    def given_up(self) -> bool:
+        return self._submission.given_up
 
     def __call__(self, reason: str | None) -> None:
         self._publisher.bytes_in_flight -= sum(map(len, self._run.values))
@@ -176,7 +194,8 @@ class Publisher(Collector):
         """
         count = sum(len(run.values) for run in runs.values())
         size = sum(sum(map(len, run.values)) for run in runs.values())
-        if self._outbox.silent_s(time.monotonic()) >= min(_AWAY_AFTER_S, self._ack_s / 2):
+        away = self._outbox.silent_s(time.monotonic()) >= min(_AWAY_AFTER_S, self._ack_s / 2)
+        if away or not self._outbox.knows_partitions:
             raise ProblemError(
                 503,
                 "Kafka does not answer. Nothing was stored.",

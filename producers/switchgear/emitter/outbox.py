@@ -51,6 +51,8 @@ class Outbox(Sender):
         self._compression = compression
         self._family_pattern = family_pattern
         self._partitions = 1
+        self.knows_partitions = False
+        """Whether it was connected once. Records that are offered before may go to a wrong partition."""
         self._link: Link | None = None
         self._wanted = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -78,6 +80,7 @@ class Outbox(Sender):
                     continue
                 pause = _FIRST_PAUSE_S
                 self.failed_attempts = 0
+                self.knows_partitions = True
                 log.info("connected to Kafka at %s", self._connection.bootstrap_servers)
                 self._wanted.clear()
                 self._progress_at = time.monotonic()

@@ -24,6 +24,11 @@ Answer = Callable[[str | None], None]
 class RunAnswer(ABC):
     """The answer of a batch of several records. If the batch is split, each part has an answer of its own."""
 
+    @property
+    def given_up(self) -> bool:
+        """Whether the one who waits for it has given up, and may have sent the records in another way."""
+        return False
+
     @abstractmethod
     def __call__(self, reason: str | None) -> None:
         """Take the result of all records of the batch."""
@@ -95,6 +100,10 @@ def singles(batches: Iterable[RecordBatch]) -> list[RecordBatch]:
     return found
 
 
+def _given_up(answer: Answer | None) -> bool:
+    return answer is not None and isinstance(answer, RunAnswer) and answer.given_up
+
+
 def _part(answer: Answer | None, first: int, count: int) -> Answer | None:
     return answer.part(first, count) if isinstance(answer, RunAnswer) else None
 
@@ -151,7 +160,7 @@ def fill(kafka_batch: Any, queue: deque[RecordBatch], timestamp_ms: int, *, most
     while queue and size < most:
         batch = queue.popleft()
         values = batch.values
-        headers = _RESENT_HEADERS if batch.resent else _NO_HEADERS
+        headers = _RESENT_HEADERS if batch.resent or _given_up(batch.answer) else _NO_HEADERS
         some = values if len(values) <= most - size else values[: most - size]
         appending = map(append, count(size), repeat(timestamp_ms), repeat(batch.tool.encode()), some, repeat(headers))
         went = len(list(iter(appending.__next__, None)))  # append returns None for the first that does not fit

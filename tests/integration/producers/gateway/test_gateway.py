@@ -146,6 +146,29 @@ async def test_acknowledgements_that_do_not_come_are_unknown_and_a_second_try_is
         assert all(dict(each.headers).get(RESENT) == b"1" for each in copies[1:]), "a copy without a mark counts twice"
 
 
+async def test_events_of_a_client_that_gave_up_while_the_gateway_stood_still_are_marked_as_sent_again(
+    gateway, gateway_settings, tokens
+):
+    late, fresh = [execution() for _ in range(3)], execution()
+    async with gateway.client(tokens["emitter"]) as client:
+        assert (await post(client, execution())).status_code == 200  # it is connected
+        os.kill(gateway.child.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(httpx.ReadTimeout):
+                await post(client, *late, timeout=0.3)
+        finally:
+            os.kill(gateway.child.pid, signal.SIGCONT)
+        assert (await post(client, fresh)).status_code == 200
+
+    async def all_there():
+        found = await stored(gateway_settings, *late, fresh)
+        return found if len(found) == 4 else []
+
+    records = await eventually(all_there, what="the events of both requests")
+    marks = {json.loads(each.value)["metric_id"]: dict(each.headers).get(RESENT) for each in records}
+    assert marks == {each["metric_id"]: b"1" for each in late} | {fresh["metric_id"]: None}
+
+
 async def test_sigterm_under_load_loses_nothing_that_was_acknowledged(gateway_settings, tokens, tmp_path):
     settings = gateway_settings.model_copy(update={"gateway_otlp_grpc": None})
     acknowledged: list[dict] = []

@@ -25,8 +25,10 @@ def lines(*events):
 
 @pytest.fixture
 async def publisher():
-    """It doesn't run, so nothing is acknowledged."""
-    return Publisher(Settings(gateway_ack_s=0.1), CollectorRegistry(), max_events=5, max_bytes=10_000)
+    """It doesn't run, so nothing is acknowledged. It takes executions as after its first connection."""
+    made = Publisher(Settings(gateway_ack_s=0.1), CollectorRegistry(), max_events=5, max_bytes=10_000)
+    made._outbox.knows_partitions = True
+    return made
 
 
 @pytest.fixture
@@ -48,6 +50,13 @@ async def test_without_acknowledgements_the_indices_are_unknown_and_rejections_a
     assert (found["accepted"], found["unknown"]) == (0, [0, 2])
     assert [each["index"] for each in found["rejected"]] == [1]
     assert answer.headers["retry-after"] == "1"
+
+
+async def test_before_the_first_connection_to_kafka_nothing_is_taken(client, publisher):
+    publisher._outbox.knows_partitions = False
+    answer = await client.post("/v1/executions", content=lines(EVENT), headers=NDJSON)
+    assert (answer.status_code, publisher.in_flight) == (503, 0)
+    assert "unknown" not in answer.json()
 
 
 async def test_a_client_that_does_not_wait_is_answered_at_once(client, publisher):
