@@ -151,7 +151,8 @@ class Results:
 def python_of(environment: Environment) -> Path:
     """Install an environment, unless it is there, and return its Python."""
     uv = _uv()
-    wanted = "\n".join((sys.version, (ROOT / "pyproject.toml").read_text(), *environment.requirements))
+    ours = "" if environment.bare else (ROOT / "pyproject.toml").read_text()
+    wanted = "\n".join((sys.version, ours, *environment.requirements))
     folder = Path(sys.prefix) / "adapters" / environment.title
     python, stamp = folder / "bin" / "python", folder / "installed"
     digest = hashlib.sha256(wanted.encode()).hexdigest()

@@ -56,7 +56,7 @@ for await (const line of createInterface({ input: conductor })) {
   if (asked.do === "call") {
     found = fresh();
     for (let time = 0; time < asked.times; time += 1) await call(asked.tool);
-    answer(found);
+    answer({ ...found, flushed: await gear.flush(30) });
   } else if (asked.do === "loop") {
     found = fresh();
     looping = {};
@@ -65,7 +65,7 @@ for await (const line of createInterface({ input: conductor })) {
     const { done } = looping;
     looping = null;
     await done;
-    answer(found);
+    answer({ ...found, flushed: await gear.flush(30) });
   } else if (asked.do === "status") {
     answer({ available: gear.available([asked.tool]).length === 1, mode: gear.status().mode, follower: gear.status().follower });
   } else {

@@ -72,14 +72,14 @@ def main(name: str, conductor_port: str, tool_port: str, servers: str, prefix: s
             agent.fresh()
             for _ in range(asked["times"]):
                 agent.call(asked["tool"])
-            answer(agent.found)
+            answer(agent.found | {"flushed": gear.flush(30)})
         elif asked["do"] == "loop":
             agent.fresh()
             while not select.select([conductor], [], [], 0)[0]:
                 agent.call(asked["tool"])
                 time.sleep(0.01)
         elif asked["do"] == "stop":
-            answer(agent.found)
+            answer(agent.found | {"flushed": gear.flush(30)})
         else:
             answer(agent.status(asked["tool"]))
     gear.close(2)

@@ -35,18 +35,18 @@ class AgentLink:
         self._writer.write(json.dumps({"do": do} | fields).encode() + b"\n")
 
     async def call(self, tool: str, times: int = 1) -> dict[str, Any]:
-        """Let the agent call a tool. Return how the calls ended."""
+        """Let the agent call a tool. Return how the calls ended, when their events are in Kafka."""
         self.say("call", tool=tool, times=times)
-        return await self.answer()
+        return await self._flushed()
 
     def loop(self, tool: str) -> None:
         """Let the agent call a tool again and again."""
         self.say("loop", tool=tool)
 
     async def stop(self) -> dict[str, Any]:
-        """End the calls. Return how they ended."""
+        """End the calls. Return how they ended, when their events are in Kafka."""
         self.say("stop")
-        return await self.answer()
+        return await self._flushed()
 
     async def status(self, tool: str) -> dict[str, Any]:
         """Return what the agent knows of a tool, without a call."""
@@ -58,6 +58,11 @@ class AgentLink:
         async with asyncio.timeout(LIMIT_S):
             while (await self.status(tool))["available"] is not available:  # noqa: ASYNC110 - of another process
                 await asyncio.sleep(0.02)
+
+    async def _flushed(self) -> dict[str, Any]:
+        found = await self.answer()
+        assert found.pop("flushed"), "events were not sent: those of other agents could come before them"
+        return found
 
     def close(self) -> None:
         """End the agent."""
