@@ -129,7 +129,7 @@ class GatewayServer:
 
     def _serve(self) -> None:
         config = uvicorn.Config(
-            self._app, interface="asgi3", log_level="critical", lifespan="off", timeout_graceful_shutdown=1
+            self._app, interface="asgi3", log_config=None, lifespan="off", timeout_graceful_shutdown=1
         )
         self._server = uvicorn.Server(config)
         self._loop: asyncio.AbstractEventLoop | None = None

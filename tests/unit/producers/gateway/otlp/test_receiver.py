@@ -131,7 +131,7 @@ async def test_a_request_that_cannot_be_taken_is_a_problem_with_its_status(clien
 
 
 def test_the_real_exporter_of_the_sdk_delivers_its_spans_over_a_socket(kafka):
-    server = uvicorn.Server(uvicorn.Config(application(kafka), port=0, log_level="error"))
+    server = uvicorn.Server(uvicorn.Config(application(kafka), port=0, log_config=None))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
