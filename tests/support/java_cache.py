@@ -19,7 +19,7 @@ from switchgear_cli.local.kafka import JVM_OPTIONS_VARIABLE, LocalKafka
 from switchgear_cli.local.ports import any_free_port
 
 _MAKE_LIMIT_S: Final = 120.0
-_QUIET: Final = "-Xlog:aot=off"  # without the file, Java starts as usual and says so
+_QUIET: Final = "-Xlog:aot*=off"  # without the file, Java starts as usual and says so
 
 
 def use_java_cache() -> None:
