@@ -29,8 +29,7 @@ def test_every_value_of_on_state_unavailable_holds_until_the_broker_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One circuit is open in the fleet. The limits are shortened: 15 s until stale would be 15 s of waiting."""
-    monkeypatch.setattr("switchgear.guard.fleet_state.STALE_AFTER_S", 1.5)
-    monkeypatch.setattr("switchgear.follower.follower.STALE_AFTER_S", 1.5)
+    monkeypatch.setattr("switchgear.follower.base.Follower.stale_after_s", 1.5)
     port = any_free_port()
     settings = load_settings(kafka_bootstrap_servers=f"127.0.0.1:{port}", topic_prefix="away.", topic_partitions=4)
     broker = LocalKafka(tmp_path / "kafka", port)

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry
-from switchgear_sinks.http_server import listen, make_server, url_of
 
 from switchgear_access.principal import Role
+from switchgear_access.server import listen, make_server, url_of
 from switchgear_access.tokens import new_token, with_token
 from switchgear_schemas.dead_letter import DeadLetter
 from switchgear_sinks.api import create_app
