@@ -56,7 +56,7 @@ for await (const line of createInterface({ input: conductor })) {
   if (asked.do === "call") {
     found = fresh();
     for (let time = 0; time < asked.times; time += 1) await call(asked.tool);
-    answer({ ...found, flushed: await gear.flush(30) });
+    answer({ ...found, flushed: await gear.flush(asked.flush_s) });
   } else if (asked.do === "loop") {
     found = fresh();
     looping = {};

@@ -72,7 +72,7 @@ def main(name: str, conductor_port: str, tool_port: str, servers: str, prefix: s
             agent.fresh()
             for _ in range(asked["times"]):
                 agent.call(asked["tool"])
-            answer(agent.found | {"flushed": gear.flush(30)})
+            answer(agent.found | {"flushed": gear.flush(asked["flush_s"])})
         elif asked["do"] == "loop":
             agent.fresh()
             while not select.select([conductor], [], [], 0)[0]:

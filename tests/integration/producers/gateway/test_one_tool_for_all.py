@@ -58,6 +58,7 @@ class World:
 
     async def all_call(self, circuit: str) -> None:
         """Let each agent make a call that succeeds."""
+        self.tool.state = "healthy"
         for name, agent in self.agents.items():
             await agent.until(circuit, available=True)
             found = await agent.call(circuit)
@@ -178,7 +179,7 @@ async def test_agents_on_a_gateway_keep_the_last_state_while_it_is_away_and_catc
     assert (await kafka.call("held_meanwhile", FAILURES))["failed"] == FAILURES
     await kafka.until("held_meanwhile", available=False)
     for name, agent in on_gateway.items():
-        assert (await agent.call("held_before"))["refused"] == 1, name
+        assert (await agent.call("held_before", away=True))["refused"] == 1, name
         assert (await agent.status("held_meanwhile"))["available"], name
 
     running = running_gateway(world.settings, world.folder / "gateway-2.log")
