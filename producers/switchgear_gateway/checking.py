@@ -72,7 +72,7 @@ def check_executions(items: Sequence[bytes], principal: Principal) -> Checked:
                 or execution.metric_id is None
                 or execution.recorded_at is None
                 or not execution.emitter_id
-                or execution.error_message
+                or (execution.error_message and _redacted(execution.error_message) != execution.error_message)
             ):
                 item = _completed(item, execution, principal, now)  # noqa: PLW2901 - a name for each would cost time
         except InvalidExecutionError as error:

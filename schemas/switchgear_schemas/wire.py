@@ -96,9 +96,6 @@ def decode_execution(value: bytes | None) -> Execution:
 def decode_valid_executions(values: Sequence[bytes]) -> list[Execution] | None:
     """Decode several messages at once, which is faster than one by one.
 
-    Args:
-        values: Messages without line breaks between their tokens, or each a JSON value.
-
     Returns:
         An execution for each message, as :func:`decode_execution` returns it. None if a message may not be valid, or has something before
         or after its object: then decode one by one.
@@ -108,7 +105,8 @@ def decode_valid_executions(values: Sequence[bytes]) -> list[Execution] | None:
     lines = b"\n".join(values)
     # The decoder ignores where a line ends. But no JSON text has `}` before a line break and `{` after it, except between two objects. So
     # each line has at least one object, and with as many objects as lines it has exactly one.
-    if not (lines.startswith(b"{") and lines.endswith(b"}") and lines.count(b"}\n{") == len(values) - 1):
+    ends = len(values) - 1
+    if not (lines.startswith(b"{") and lines.endswith(b"}") and lines.count(b"}\n{") == lines.count(b"\n") == ends):
         return None
     try:
         events = _decoder.decode_lines(lines)
