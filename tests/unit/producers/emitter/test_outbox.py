@@ -10,9 +10,10 @@ from aiokafka.errors import InvalidMessageError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from switchgear.emitter import outbox as module
-from switchgear.emitter.outbox import LARGEST_RECORD, Outbox
+from switchgear.emitter.outbox import Outbox
 from switchgear.emitter.producer import Link
 from switchgear.emitter.record_batch import RecordBatch
+from switchgear.emitter.sender import LARGEST_RECORD
 from switchgear_schemas.connection import KafkaConnection
 
 
