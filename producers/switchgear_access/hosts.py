@@ -7,12 +7,15 @@ A web page can let its own name resolve to 127.0.0.1. Then it can read what list
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final
 
 from switchgear_access.problem import ProblemError
 
 MISDIRECTED: Final = 421
+_RECENT: Final = 1024
+"""Results that are kept. Nearly all requests come from few addresses."""
 
 
 class KnownHosts:
@@ -75,6 +78,7 @@ def host_of(address: str) -> str:
     return address.rpartition(":")[0].strip("[]")
 
 
+@lru_cache(_RECENT)
 def is_loopback(host: str) -> bool:
     """Return whether this is ``localhost``, or an address that only this machine can reach."""
     plain = _plain(host.strip("[]"))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -14,7 +15,7 @@ from switchgear.redaction import redact
 from switchgear_access.principal import Principal
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.ids import mint_metric_id
-from switchgear_schemas.wire import Execution, decode_execution
+from switchgear_schemas.wire import Execution, decode_execution, decode_valid_executions
 
 _SHORT: Final = 500
 _MOST_MESSAGES: Final = 1_000
@@ -45,7 +46,7 @@ class Checked(NamedTuple):
         return sum(len(run.values) for run in self.runs.values())
 
 
-def check_executions(items: Iterable[bytes], principal: Principal) -> Checked:
+def check_executions(items: Sequence[bytes], principal: Principal) -> Checked:
     """Return the executions that this client may send, completed.
 
     An execution is sent on as the client wrote it, with unknown fields. What is missing is added: ``metric_id``, ``recorded_at``,
@@ -59,15 +60,19 @@ def check_executions(items: Iterable[bytes], principal: Principal) -> Checked:
     rejected: list[tuple[int, str]] = []
     now = datetime.now(UTC)
     restricted = not principal.unrestricted
-    for index, item in enumerate(items):
+    executions = decode_valid_executions(items) or repeat(
+        None
+    )  # one by one, so that each invalid one is rejected alone
+    for index, item, execution in zip(range(len(items)), items, executions, strict=False):
         try:
-            execution = decode_execution(item)
+            if execution is None:
+                execution = decode_execution(item)  # noqa: PLW2901
             if (
                 restricted
                 or execution.metric_id is None
                 or execution.recorded_at is None
                 or not execution.emitter_id
-                or execution.error_message
+                or (execution.error_message and _redacted(execution.error_message) != execution.error_message)
             ):
                 item = _completed(item, execution, principal, now)  # noqa: PLW2901 - a name for each would cost time
         except InvalidExecutionError as error:

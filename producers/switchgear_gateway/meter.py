@@ -22,13 +22,18 @@ class Meter:
     def over(self, route: str, app: ASGIApp) -> ASGIApp:
         """Return the application of one route, measured."""
         seconds = self._seconds.labels(route)
+        counts: dict[int, Counter] = {}  # looking up a label takes longer than counting
 
         async def measured(scope: Scope, receive: Receive, send: Send) -> None:
             started = time.perf_counter()
 
             async def sending(message: Message) -> None:
                 if message["type"] == "http.response.start":
-                    self._requests.labels(route, str(message["status"])).inc()
+                    status = message["status"]
+                    count = counts.get(status)
+                    if count is None:
+                        count = counts[status] = self._requests.labels(route, str(status))
+                    count.inc()
                     seconds.observe(time.perf_counter() - started)
                 await send(message)
 

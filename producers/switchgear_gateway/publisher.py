@@ -30,6 +30,8 @@ MAX_BYTES: Final = 64 * 1_048_576
 """Their size."""
 _AWAY_AFTER_S: Final = 5.0
 """Without an answer of Kafka for this time, or for half of the wait of a request, new requests are refused at once."""
+LINGER_S: Final = 0.005
+"""A batch waits so long for more executions of its partition, as Kafka's own producers do since 4.0. A batch has a fixed cost."""
 _AWAY_RETRY_S: Final = 2
 _POLL_S: Final = 0.02
 
@@ -69,8 +71,13 @@ class Submission:
         """
         try:
             if not self._done.done():
-                waited = [self._done] if gone is None else [self._done, gone]
-                await asyncio.wait(waited, timeout=self._limit_s, return_when=asyncio.FIRST_COMPLETED)
+                limit = asyncio.get_running_loop().call_later(self._limit_s, self._end)
+                if gone is not None:
+                    gone.add_done_callback(lambda _: self._end())
+                try:
+                    await self._done
+                finally:
+                    limit.cancel()
         finally:
             self.given_up = self._left > 0
         if not self._left:
@@ -86,7 +93,11 @@ class Submission:
         self._left -= len(indices)
         if reason is not None:
             self.refused += [(index, reason) for index in indices]
-        if not self._left and not self._done.done():
+        if not self._left:
+            self._end()
+
+    def _end(self) -> None:
+        if not self._done.done():
             self._done.set_result(None)
 
 
@@ -139,6 +150,7 @@ class Publisher(Collector):
             settings.topics.executions,
             limit=max_events,
             compression=None,
+            linger_s=LINGER_S,
             family_pattern=settings.family_pattern,
         )
         self.bytes_in_flight = 0

@@ -38,6 +38,7 @@ CONNECTIONS: Final = 64
 ROUNDS: Final = 5
 ROUND_S: Final = 4.0
 WARM_UP_S: Final = 2.0
+REFUSED_PAUSE_S: Final = 0.2
 LEAST: Final = 0.5
 
 
@@ -94,10 +95,13 @@ async def _send(port: int, seconds: float) -> int:
         while time.monotonic() < until:
             writer.write(request)
             answer = await reader.readuntil(b"\r\n\r\n")
-            assert answer.startswith(b"HTTP/1.1 200"), answer
             length = next(line for line in answer.lower().split(b"\r\n") if line.startswith(b"content-length:"))
             await reader.readexactly(int(length.partition(b":")[2]))
-            count += 1
+            if answer.startswith(b"HTTP/1.1 200"):
+                count += 1
+            else:  # on a busy machine Kafka may not answer for a second
+                assert answer.startswith((b"HTTP/1.1 429", b"HTTP/1.1 503")), answer
+                await asyncio.sleep(REFUSED_PAUSE_S)
         writer.close()
         return count
 
@@ -160,11 +164,11 @@ def main() -> int:
             ]
     bare, measured = (statistics.median(values) for values in zip(*rounds, strict=True))
     share = statistics.median(one / other for other, one in rounds)
-    print(f"| | executions a second and core, batches of {BATCH} ({len(body())} bytes) |")
-    print("|---|---|")
-    print(f"| bare Starlette echo of the same bytes | {bare:,.0f} |")
-    print(f"| switchgear gateway, acknowledged by Kafka | {measured:,.0f} |")
-    print(f"| share | {share:.2f} ({min(b / a for a, b in rounds):.2f} to {max(b / a for a, b in rounds):.2f}) |")
+    print(f"| | executions a second and core, batches of {BATCH} ({len(body())} bytes) | µs of CPU time a request |")
+    print("|---|---|---|")
+    print(f"| bare Starlette echo of the same bytes | {bare:,.0f} | {BATCH * 1e6 / bare:,.0f} |")
+    print(f"| switchgear gateway, acknowledged by Kafka | {measured:,.0f} | {BATCH * 1e6 / measured:,.0f} |")
+    print(f"| share | {share:.2f} ({min(b / a for a, b in rounds):.2f} to {max(b / a for a, b in rounds):.2f}) | |")
     print(f"\n{os.cpu_count()} cores, median of {ROUNDS} rounds of {ROUND_S:g} s each, in turns")
     return int(share < LEAST)
 

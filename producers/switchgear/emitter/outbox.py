@@ -34,7 +34,16 @@ _LONGEST_PAUSE_S: Final = 5.0
 
 
 class Outbox(Sender):
-    """Sends records to their tool's partition. At most ``limit`` records wait or are in flight. It runs once."""
+    """Sends records to their tool's partition. At most ``limit`` records wait or are in flight. It runs once.
+
+    Args:
+        connection: The brokers.
+        topic: The topic of the records.
+        limit: The most records that wait or are in flight.
+        compression: As aiokafka names it; None for no compression.
+        family_pattern: What a tool's partition is chosen by.
+        linger_s: How long a batch waits for more records, in seconds.
+    """
 
     def __init__(
         self,
@@ -44,8 +53,10 @@ class Outbox(Sender):
         limit: int,
         compression: str | None,
         family_pattern: str = DEFAULT_PATTERN,
+        linger_s: float = 0.0,
     ) -> None:
         super().__init__(limit)
+        self._linger_s = linger_s
         self._connection = connection
         self._topic = topic
         self._compression = compression
@@ -122,7 +133,12 @@ class Outbox(Sender):
     async def _ship(self, partition: int, queue: PartitionQueue) -> None:
         """Send the queue's records, batch after batch, until it is empty or the producer is retired."""
         try:
-            while queue.waiting and (link := self._link) is not None:
+            while queue.waiting and self._link is not None:
+                if self._linger_s:
+                    await asyncio.sleep(self._linger_s)
+                link = self._link
+                if link is None or not queue.waiting:  # meanwhile
+                    continue
                 kafka_batch = link.producer.create_batch()
                 most = 1 if queue.one_by_one else sys.maxsize
                 batches = queue.in_flight = fill(kafka_batch, queue.waiting, int(time.time() * 1000), most=most)
