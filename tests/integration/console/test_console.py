@@ -6,6 +6,7 @@ import json
 import re
 from uuid import uuid4
 
+import psutil
 import pytest
 from playwright.sync_api import expect
 
@@ -20,6 +21,11 @@ BROKEN = 40
 POLICIES = (
     "fetch('/v1/policies').then((answer) => answer.json())"
     ".then((policies) => (policies.overrides ?? []).filter((each) => each.pattern === 'search'))"
+)
+# Of these rules alone, and without a selector for each element that passes: a tenth of the time on long pages.
+AXE = (
+    "{resultTypes: ['violations'], iframes: false,"
+    " runOnly: {type: 'tag', values: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa']}}"
 )
 GUARD = """
 import time
@@ -203,7 +209,9 @@ def test_markup_in_names_and_errors_is_shown_as_text(system, open_window):
     expect(card(page, tool)).to_contain_text(attack)
     page.keyboard.press("/")
     page.keyboard.type("evil")
-    expect(page.get_by_role("option").first).to_contain_text(attack)
+    found = page.get_by_role("listbox", name="Found").get_by_role("option")
+    expect(found).to_have_count(2)  # the tool, and its calls
+    expect(found.first).to_contain_text(attack)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text(attack)
     expect(page.get_by_label("Recent calls").first).to_contain_text("<script>")
@@ -279,7 +287,7 @@ def test_pages_are_accessible_fit_the_screen_and_log_no_errors(system, open_wind
         expect(page.locator(".loading")).to_have_count(0)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
         page.evaluate(script)
-        result = page.evaluate("axe.run()")
+        result = page.evaluate(f"axe.run({AXE})")
         found += [
             (path, each["id"], each["nodes"][0]["html"][:200])
             for each in result["violations"]
@@ -289,12 +297,14 @@ def test_pages_are_accessible_fit_the_screen_and_log_no_errors(system, open_wind
 
 
 def test_page_without_a_connection_says_so_and_recovers(system, open_window):
-    window = open_window()
-    page = window.log_in(system.operator)
+    page = open_window().log_in(system.operator)
     expect(page.get_by_text(re.compile("^Live"))).to_be_visible()
-    window.context.set_offline(True)
-    expect(page.get_by_text("Disconnected from the API")).to_be_visible()
-    window.context.set_offline(False)
+    banner = page.get_by_role("alert").filter(has_text="Disconnected from the API")
+    api = psutil.Process(system.up.record()["pids"]["sink"])
+    api.suspend()  # the browser's own "offline" leaves open streams as they are
+    try:
+        expect(banner).to_be_visible()
+    finally:
+        api.resume()
+    expect(banner).to_have_count(0)
     expect(page.get_by_text(re.compile("^Live"))).to_be_visible()
-    expect(page.get_by_text("Disconnected from the API")).to_have_count(0)
-    window.problems.clear()  # the browser reports what the missing network did

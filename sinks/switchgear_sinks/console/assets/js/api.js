@@ -45,7 +45,7 @@ export async function request(method, path, options = {}) {
       cache: "no-store",
     });
   } catch (error) {
-    if (options.signal?.aborted) throw error;
+    if (options.signal?.aborted && /** @type {Error} */ (error).name !== "TimeoutError") throw error;
     throw new ApiError(0, "The API does not answer.", "Check that the process of the API runs, and try again.");
   }
   if (answer.ok) return answer;

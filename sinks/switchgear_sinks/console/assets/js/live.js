@@ -11,6 +11,8 @@ import { stateLabel } from "./states.js";
 /** The server sends a heartbeat every 5 s. */
 const SILENT_MS = 12_000;
 const RETRY_MS = 3_000;
+/** A network without an answer must not hold the next try. */
+const CONNECT_LIMIT_MS = 20_000;
 /** Costs, reach and advice come with the whole page, which loads again after a change and now and then. */
 const REFRESH_MS = 30_000;
 const REFRESH_AFTER_CHANGE_MS = 3_000;
@@ -24,6 +26,7 @@ class Live {
     /** When the connection was lost, in milliseconds of this clock. */
     this.lostAt = 0;
     this.loaded = false;
+    this.loading = false;
     this.error = "";
     this.heardAt = 0;
     this.triedAt = 0;
@@ -53,10 +56,13 @@ class Live {
 
   /** Load the page, then follow what has changed since: no change lies between the two. */
   async connect() {
+    if (this.loading) return; // two at once would leave a stream that nothing closes
     this.source?.close();
     this.source = null;
     this.triedAt = Date.now();
+    this.loading = true;
     const position = await this.reload();
+    this.loading = false;
     if (position === null || !this.timer) return;
     const source = new EventSource(address("/v1/console/live", { after: position }));
     this.source = source;
@@ -77,7 +83,9 @@ class Live {
   /** Load the page. Return the position in the stream that it belongs to, or null without an answer. */
   async reload() {
     try {
-      const now = /** @type {NowAnswer} */ (await get("/v1/console/now", { minutes: 60 }));
+      const now = /** @type {NowAnswer} */ (
+        await get("/v1/console/now", { minutes: 60 }, AbortSignal.timeout(CONNECT_LIMIT_MS))
+      );
       this.store.load(now, Date.now());
       this.loaded = true;
       this.error = "";

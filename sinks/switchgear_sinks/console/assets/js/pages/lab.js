@@ -30,12 +30,16 @@ export function LabPage({ route }) {
   const [applying, setApplying] = useState("");
   const { policy, problem } = parsePolicy(text);
   const isTool = store.tools.has(pattern);
-  const effective = /** @type {{ data: ToolAnswer | null }} */ (
+  const effective = /** @type {{ data: ToolAnswer | null, reload: () => void }} */ (
     useResource(isTool ? `/v1/console/tool/${encodeURIComponent(pattern)}` : null, { hours: 1 })
   );
   const rules = useResource("/v1/policies");
   const present = isTool ? valuesOf(effective.data?.policy) : currentPolicy(rules.data, pattern);
 
+  const onApplied = () => {
+    effective.reload();
+    rules.reload();
+  };
   const run = async (/** @type {Event} */ event) => {
     event.preventDefault();
     setBusy(true);
@@ -87,6 +91,6 @@ export function LabPage({ route }) {
           : null
       }
     </div>
-    ${applying ? html`<${ApplyDialog} pattern=${pattern} policy=${policy} present=${present} mode=${applying} onClose=${() => setApplying("")} onApplied=${rules.reload} />` : null}
+    ${applying ? html`<${ApplyDialog} pattern=${pattern} policy=${policy} present=${present} mode=${applying} onClose=${() => setApplying("")} onApplied=${onApplied} />` : null}
   </div>`;
 }

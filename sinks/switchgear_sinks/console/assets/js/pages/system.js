@@ -47,7 +47,7 @@ function List({ items }) {
   if (records.length !== items.length)
     return html`<ul class="one">${items.map((item) => html`<li class="mono">${plain(item)}</li>`)}</ul>`;
   const names = [...new Set(records.flatMap((record) => Object.keys(/** @type {object} */ (record))))];
-  return html`<div class="scroll"><table class="rows"><thead><tr>${names.map((name) => html`<th scope="col" key=${name} class=${isNumeric(items, name) ? "num" : ""}>${name.replace(/_(s|ms|at|per_s)$/, "").replaceAll("_", " ")}</th>`)}</tr></thead>
+  return html`<div class="scroll" tabindex="0"><table class="rows"><thead><tr>${names.map((name) => html`<th scope="col" key=${name} class=${isNumeric(items, name) ? "num" : ""}>${name.replace(/_(s|ms|at|per_s)$/, "").replaceAll("_", " ")}</th>`)}</tr></thead>
     <tbody>${/** @type {Record<string, unknown>[]} */ (items).map((record) => html`<tr>${names.map((name) => html`<td key=${name} class=${isNumeric(items, name) ? `num ${name === "lag" && Number(record[name]) > 1000 ? "bad-text" : ""}` : "cut"}>${shown(name, record[name] ?? null)}</td>`)}</tr>`)}</tbody>
   </table></div>`;
 }

@@ -100,7 +100,7 @@ function Details({ answer, name }) {
       <div class="toolbar"><h2>Who calls it</h2></div>
       ${
         answer.callers.length
-          ? html`<div class="scroll"><table class="rows"><thead><tr><th scope="col">Service</th><th scope="col">Host</th><th scope="col" class="num">Calls</th><th scope="col" class="num">Errors</th></tr></thead><tbody>
+          ? html`<div class="scroll" tabindex="0"><table class="rows"><thead><tr><th scope="col">Service</th><th scope="col">Host</th><th scope="col" class="num">Calls</th><th scope="col" class="num">Errors</th></tr></thead><tbody>
             ${answer.callers.map((caller) => html`<tr key=${`${caller.service} ${caller.host}`}><th scope="row">${caller.service ?? "–"}</th><td class="quiet">${caller.host ?? "–"}</td><td class="num">${count(caller.calls)}</td><td class=${`num ${caller.errors ? "" : "zero"}`}>${count(caller.errors)}</td></tr>`)}
           </tbody></table></div>`
           : html`<${Empty} title="Nobody in this time" />`

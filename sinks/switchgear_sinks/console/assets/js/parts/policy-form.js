@@ -38,13 +38,18 @@ export function PolicyForm({ text, policy, present, problem, sample, onText }) {
 function FieldRow({ field, value, present, disabled, onInput }) {
   const now = present === undefined ? "" : plain(present);
   const written = value === undefined ? "" : Array.isArray(value) ? value.join(", ") : String(value);
-  const onChange = (/** @type {any} */ event) => onInput(event.target.value);
+  // The fleet's news render the page again while you type: without the draft, they would empty the field.
+  const [draft, setDraft] = useState(/** @type {string | null} */ (null));
+  const onChange = (/** @type {any} */ event) => {
+    setDraft(null);
+    onInput(event.target.value);
+  };
   const choices = field.kind === "flag" ? ["true", "false"] : field.choices;
   return html`<label class=${value === undefined ? "" : "set"}><span>${field.label}${field.unit ? html` <small>${field.unit}</small>` : null}</span>
     ${
       choices
         ? html`<select disabled=${disabled} value=${written} onChange=${onChange}><option value="">${now}</option>${choices.map((choice) => html`<option key=${choice} value=${choice}>${choice}</option>`)}</select>`
-        : html`<input type="text" inputmode="decimal" disabled=${disabled} placeholder=${now} value=${written} onChange=${onChange} />`
+        : html`<input type="text" inputmode="decimal" disabled=${disabled} placeholder=${now} value=${draft ?? written} onInput=${(/** @type {any} */ event) => setDraft(event.target.value)} onChange=${onChange} />`
     }
   </label>`;
 }

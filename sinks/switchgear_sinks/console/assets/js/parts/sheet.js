@@ -1,4 +1,4 @@
-import { html, useEffect, useRef } from "../html.js";
+import { html, useLayoutEffect, useRef } from "../html.js";
 
 /**
  * A modal dialog. The browser keeps the focus inside, and gives it back when the dialog closes.
@@ -6,7 +6,8 @@ import { html, useEffect, useRef } from "../html.js";
  */
 export function Sheet({ label, onClose, wide = false, children }) {
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  useEffect(() => {
+  // Before the next key: what is typed right after "/" belongs to the dialog.
+  useLayoutEffect(() => {
     const opener = document.activeElement;
     dialog.current?.showModal();
     return () => {
