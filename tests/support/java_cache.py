@@ -17,6 +17,7 @@ from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.local.jars import KAFKA_VERSION, java_binary
 from switchgear_cli.local.kafka import JVM_OPTIONS_VARIABLE, LocalKafka
 from switchgear_cli.local.ports import any_free_port
+from switchgear_schemas.errors import SwitchgearError
 
 _MAKE_LIMIT_S: Final = 120.0
 _QUIET: Final = "-Xlog:aot*=off"  # without the file, Java starts as usual and says so
@@ -46,6 +47,8 @@ def make_java_cache() -> None:
             broker.stop(_MAKE_LIMIT_S)
         if made.exists():
             made.rename(file)
+    except SwitchgearError:
+        return  # the tests do without it, and those that need a broker say what is wrong
     finally:
         os.environ[JVM_OPTIONS_VARIABLE] = before
         lock.release()
