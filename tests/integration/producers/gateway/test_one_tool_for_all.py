@@ -125,23 +125,26 @@ async def world(kafka, tmp_path_factory):
 async def test_tool_that_fails_in_one_program_is_refused_in_all_agents_and_recovers_by_exactly_n_probes(world, failing):
     tool = world.tool
     await world.all_call("shared")
-    tool.state = "broken"
-    if failing in world.agents:
-        found = await world.agents[failing].call("shared", FAILURES)
-        assert found["failed"] == FAILURES
-    else:
-        await world.instrumented(failing, "shared", FAILURES)
+    tool.state, calls = "broken", tool.calls
 
-    calls = tool.calls
+    async def fail() -> None:
+        if failing in world.agents:
+            assert (await world.agents[failing].call("shared", FAILURES))["failed"] == FAILURES
+        else:
+            await world.instrumented(failing, "shared", FAILURES)
 
-    async def refused(agent: AgentLink) -> dict[str, Any]:
-        await agent.until("shared", available=False)
-        return await agent.call("shared")
+    async def refused(name: str) -> dict[str, Any]:
+        if name == failing:
+            await fail()
+        await world.agents[name].until("shared", available=False)
+        return await world.agents[name].call("shared")
 
-    for found in await asyncio.gather(*map(refused, world.agents.values())):
-        assert found["refused"] == 1, found
+    alone = [] if failing in world.agents else [fail()]
+    answers = await asyncio.gather(*map(refused, world.agents), *alone)
+    for found in answers[: len(world.agents)]:
+        assert found["refused"] == 1, answers
         assert "The tool shared is unavailable (circuit open)." in found["text"]
-    assert tool.calls == calls
+    assert tool.calls == calls + FAILURES, "it failed in one program alone"
 
     recovery = tool.mend(PROBES)
     for agent in world.agents.values():
