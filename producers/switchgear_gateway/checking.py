@@ -41,7 +41,7 @@ class Checked(NamedTuple):
     """Place and reason of each that can't be sent."""
 
     @property
-    def count(self) -> int:
+    def sendable(self) -> int:
         """How many can be sent."""
         return sum(len(run.values) for run in self.runs.values())
 

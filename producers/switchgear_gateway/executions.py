@@ -52,14 +52,14 @@ class ExecutionRoutes:
             resent = _is_true(request.headers.get("switchgear-resent"))
             submission = self._publisher.submit(checked.runs, resent=resent)
             if "respond-async" in request.headers.get("prefer", "").lower():
-                content = {"queued": checked.count, "rejected": _reasons(checked.rejected)}
+                content = {"queued": checked.sendable, "rejected": _reasons(checked.rejected)}
                 return Response(_encode(content), 202, {"Preference-Applied": "respond-async"}, _JSON)
             unknown = await submission.wait()
         return self._answer(checked, submission, unknown)
 
     def _answer(self, checked: Checked, submission: Submission, unknown: list[int]) -> Response:
         rejected = sorted(checked.rejected + submission.refused)
-        accepted = checked.count - len(submission.refused) - len(unknown)
+        accepted = checked.sendable - len(submission.refused) - len(unknown)
         if not unknown:
             return Response(_encode({"accepted": accepted, "rejected": _reasons(rejected)}), media_type=_JSON)
         self._publisher.unknown += len(unknown)
