@@ -147,13 +147,13 @@ class Stage:
         self._supervision = asyncio.create_task(self.fleet.supervise())
         await self.ready()
         for number, clock in enumerate(CLOCKS, 1):
-            share = 0.3 if clock == 0 else 0.05
+            share = 0.25 if clock == 0 else 0.05
             self.fleet.add("emitter", f"emitter-{number}", self.loads("emit", share * self.rate, clock))
         for number, clock in enumerate((0.0, 0.0, 600.0), 1):
             self.fleet.add("guard", f"guard-{number}", self.loads("guard", 40.0, clock))
         for number, url in enumerate(self.gateways, 1):
-            self.fleet.add("guard", f"guard-on-gateway-{number}", self.loads("guard", 40.0, 0.0, url))
-            self.fleet.add("poster", f"poster-{number}", self.loads("post", 0.1 * self.rate, 0.0, *self.gateways))
+            self.fleet.add("guard", f"guard-on-gateway-{number}", self.loads("guard", 20.0, 0.0, url))
+            self.fleet.add("poster", f"poster-{number}", self.loads("post", 0.075 * self.rate, 0.0, *self.gateways))
 
     async def ready(self) -> None:
         """Wait until every worker, sink and gateway has logged that it is ready."""

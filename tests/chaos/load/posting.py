@@ -15,7 +15,9 @@ from tests.chaos.ledger import LedgerWriter, Offered
 from tests.chaos.load.emitting import event
 from tests.support.resending import ResendingClient
 
-SENDERS = 8
+SENDERS = 3
+PAUSE_S = (0.1, 0.3)
+"""Between two batches of a sender. Requests cost more than events, and the load shares two processors with all that it tests."""
 TIMEOUT_S = 3.0
 """It gives up on a gateway that is stopped or cut off before the fault ends, and sends the same events to the other one."""
 MOST_IN_BATCH = 50
@@ -49,7 +51,7 @@ class Poster:
     async def _send(self, stop: threading.Event) -> None:
         last = time.monotonic()
         while not stop.is_set():
-            await asyncio.sleep(self._chance.uniform(0.05, 0.15))
+            await asyncio.sleep(self._chance.uniform(*PAUSE_S))
             now = time.monotonic()
             count, last = min(MOST_IN_BATCH, int((now - last) * self._rate) or 1), now
             batch = [event(self._chance, self._emitter_id) for _ in range(count)]
