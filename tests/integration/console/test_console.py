@@ -203,7 +203,7 @@ def test_markup_in_names_and_errors_is_shown_as_text(system, open_window):
     expect(card(page, tool)).to_contain_text(attack)
     page.keyboard.press("/")
     page.keyboard.type("evil")
-    expect(page.get_by_role("option").first).to_contain_text(attack)
+    expect(page.get_by_role("listbox", name="Found").get_by_role("option").first).to_contain_text(attack)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text(attack)
     expect(page.get_by_label("Recent calls").first).to_contain_text("<script>")
@@ -223,6 +223,7 @@ def test_keyboard_alone_finds_a_tool_and_forces_it_open_and_back(system, open_wi
 
     page.keyboard.press("/")
     page.keyboard.type("weather:week")
+    expect(page.get_by_role("listbox", name="Found").get_by_role("option").first).to_contain_text("mcp:weather:week")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("week")
     state = page.get_by_label("State", exact=True)
