@@ -65,11 +65,11 @@ function Summary({ fleet, tools, broken, servers }) {
       <span>${parts.length ? `${count(Math.max(0, fleet.tools - broken))} others are up` : "Nothing to do."}</span>
     </div>
     <dl class="stats">
-      <div><dt>Calls, last hour</dt><dd>${count(fleet.calls)}</dd><${Sparkline} values=${minutes.calls} tone="calls" /></div>
-      <div><dt>Error rate</dt><dd class=${(fleet.error_rate ?? 0) >= 0.05 ? "bad-text" : ""}>${percent(fleet.error_rate)}</dd><${Sparkline} values=${minutes.errors} tone="errors" /></div>
-      <div><dt>Refused</dt><dd>${count(fleet.refused)}</dd><small>calls, last hour</small></div>
-      <div><dt>Wasted</dt><dd>${fleet.wasted.usd ? usd(fleet.wasted.usd) : count(fleet.wasted.tokens)}</dd><small>${fleet.wasted.usd ? `${count(fleet.wasted.tokens)} tokens` : "tokens"} · ${plural(fleet.wasted.calls, "call")}</small></div>
-      <div><dt>Saved</dt><dd>≈ ${fleet.saved.usd ? usd(fleet.saved.usd) : count(fleet.saved.tokens)}</dd><small>${fleet.saved.usd ? `≈ ${count(fleet.saved.tokens)} tokens` : "tokens"}</small></div>
+      <div><dt>Calls, last hour</dt><dd>${count(fleet.calls)}<${Sparkline} values=${minutes.calls} tone="calls" /></dd></div>
+      <div><dt>Error rate</dt><dd class=${(fleet.error_rate ?? 0) >= 0.05 ? "bad-text" : ""}>${percent(fleet.error_rate)}<${Sparkline} values=${minutes.errors} tone="errors" /></dd></div>
+      <div><dt>Refused</dt><dd>${count(fleet.refused)}<small>calls, last hour</small></dd></div>
+      <div><dt>Wasted</dt><dd>${fleet.wasted.usd ? usd(fleet.wasted.usd) : count(fleet.wasted.tokens)}<small>${fleet.wasted.usd ? `${count(fleet.wasted.tokens)} tokens` : "tokens"} · ${plural(fleet.wasted.calls, "call")}</small></dd></div>
+      <div><dt>Saved</dt><dd>≈ ${fleet.saved.usd ? usd(fleet.saved.usd) : count(fleet.saved.tokens)}<small>${fleet.saved.usd ? `≈ ${count(fleet.saved.tokens)} tokens` : "tokens"}</small></dd></div>
     </dl>
   </section>`;
 }
