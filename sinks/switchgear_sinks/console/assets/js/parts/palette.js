@@ -1,7 +1,7 @@
 import { PAGES, address, toolAddress } from "../address.js";
 import { html, useMemo, useState } from "../html.js";
 import { listing, matcher } from "../listing.js";
-import { live } from "../live.js";
+import { live, useLive } from "../live.js";
 import { go } from "../state.js";
 import { stateLabel } from "../states.js";
 import { Icon } from "./icons.js";
@@ -48,7 +48,8 @@ function search(text) {
 export function Palette({ onClose }) {
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
-  const found = useMemo(() => search(text), [text]);
+  const { store } = useLive();
+  const found = useMemo(() => search(text), [text, store.orderRevision, store.tools.size]);
   const open = (/** @type {Found | undefined} */ each) => {
     if (!each) return;
     onClose();
