@@ -263,6 +263,11 @@ class Settings(AccessSettings, ClientSettings):
         description="host:port of the /healthz and /metrics of `switchgear alerts`; port 0: any free one.",
     )
     console_url: str | None = Field(default=None, description="Address of the console, for links in alerts.")
+    console_servers: str | None = Field(
+        default=None,
+        description="Addresses of workers, gateways, sinks and alerts, http://host:port, comma-separated: the console's page System shows "
+        "whether each is ready.",
+    )
 
     data_dir: Path = Field(default_factory=_user_data_path, description="What `switchgear up` keeps.")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -289,6 +294,14 @@ class Settings(AccessSettings, ClientSettings):
             raise ValueError("must start with http:// or https://")
         return value
 
+    @field_validator("console_servers")
+    @classmethod
+    def _servers(cls, value: str | None) -> str | None:
+        for url in _listed(value):
+            if not url.startswith(("http://", "https://")):
+                raise ValueError(f"{url!r:.100} must start with http:// or https://")
+        return value
+
     @field_validator("clickhouse_reader_url")
     @classmethod
     def _server(cls, value: str | None) -> str | None:
@@ -308,9 +321,18 @@ class Settings(AccessSettings, ClientSettings):
         )
 
     @property
+    def server_urls(self) -> list[str]:
+        """The addresses of ``console_servers``, without a slash at the end."""
+        return [url.rstrip("/") for url in _listed(self.console_servers)]
+
+    @property
     def embedded(self) -> bool:
         """Whether the ClickHouse engine runs in the process. Then only one process can open the data."""
         return self.clickhouse_url.startswith("chdb:")
+
+
+def _listed(value: str | None) -> list[str]:
+    return [part for each in (value or "").split(",") if (part := each.strip())]
 
 
 _EMPTY_IS_UNSET: Final = {
@@ -318,7 +340,14 @@ _EMPTY_IS_UNSET: Final = {
     for kind in (ClientSettings, AccessSettings)
     for name, field in kind.model_fields.items()
     if field.default in {None, False}
-} | {"api_cafile", "gateway_otlp_grpc", "gateway_otlp_logs_topic", "gateway_otlp_spans_topic", "token"}
+} | {
+    "api_cafile",
+    "console_servers",
+    "gateway_otlp_grpc",
+    "gateway_otlp_logs_topic",
+    "gateway_otlp_spans_topic",
+    "token",
+}
 """Settings for which an empty value means unset, because templates write empty variables. An empty address is still an error."""
 
 

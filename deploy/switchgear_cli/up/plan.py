@@ -112,6 +112,7 @@ class UpPlan:
             "gateway_http": f"{HOST}:{self.gateway_port}",
             "gateway_otlp_grpc": None if self.otlp_port is None else f"{HOST}:{self.otlp_port}",
             "data_dir": self.data_dir,
+            "console_servers": ",".join(self._servers()),
         }
         if self.alerts_port is not None:
             found["alerts_http"] = f"{HOST}:{self.alerts_port}"
@@ -119,6 +120,10 @@ class UpPlan:
         if self.demo and self.settings.policy_file is None:
             found["policy_file"] = demo_policy_file()
         return found
+
+    def _servers(self) -> list[str]:
+        ports = [*self.worker_ports, self.gateway_port, *([] if self.alerts_port is None else [self.alerts_port])]
+        return [f"http://{HOST}:{port}" for port in ports]
 
 
 def demo_policy_file() -> Path:

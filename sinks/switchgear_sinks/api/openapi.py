@@ -98,7 +98,7 @@ OPERATIONS: Final = (
     ),
     Operation("/v1/console/tool/{name}", "get", "Show everything about one tool.", query="hours tenant"),
     Operation("/v1/console/timeline", "get", "List all transitions over the fleet's error rate.", query="hours tenant"),
-    Operation("/v1/console/system", "get", "Show brokers, topics, groups, storage and versions."),
+    Operation("/v1/console/system", "get", "Show brokers, topics, groups, servers, storage and versions."),
     Operation("/v1/policies", "get", "List the rules of the policy file and what operators set."),
     Operation("/v1/policies/replay", "post", "Compare a proposed policy with the present one on stored calls.", body=ReplayBody),
     Operation("/v1/policies/{pattern}", "put", "Set values of a tool's or glob's policy.", Role.OPERATE, body=PutBody),

@@ -58,6 +58,9 @@ export interface Action {
   verbs: string[];
 }
 export interface Tool extends Circuit {
+  /** When it began to refuse calls. Failed probes later don't change it. */
+  opened_at: string | null;
+  opened_why: string | null;
   stats: Stats;
   beat: Minute[];
   wasted: Waste;

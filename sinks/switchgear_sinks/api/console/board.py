@@ -111,7 +111,7 @@ class Boards:
         refusing = [each for each in (known or {}).values() if each.scope == "tool" and is_refusing(each)]
         stored = await read_openings(self.db, [each.circuit_id for each in refusing])
         opened = openings(refusing, stored)
-        figures = await read_figures(self.db, now, minutes, tenant, opened)
+        figures = await read_figures(self.db, now, minutes, tenant, {name: each.at for name, each in opened.items()})
         content = await asyncio.to_thread(assemble, known, figures, opened, family_pattern=self._pattern)
         head = {"checked_at": iso(now), "minutes": minutes, "live_id": live_id, "data": self.data(figures)}
         return Snapshot(head | content, figures, time.monotonic() - started, started)

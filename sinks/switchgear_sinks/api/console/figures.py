@@ -8,8 +8,9 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from switchgear_sinks.api.console.records import document, sentence
 from switchgear_sinks.repository import rollups
 from switchgear_sinks.repository.local_circuits import WITHIN, local_circuits
 from switchgear_sinks.repository.queries import Conditions, microseconds, select
@@ -241,8 +242,16 @@ def _outage(cost: Mapping[str, Any] | None, touch: Mapping[str, Any] | None) -> 
     return Outage(**found)
 
 
-async def read_openings(db: Database, circuit_ids: list[str]) -> dict[str, datetime]:
-    """Return when circuits last began to refuse calls, by circuit id, as far as it is stored."""
+class Opening(NamedTuple):
+    """The moment when a circuit began to refuse calls. Failed probes later don't change it."""
+
+    at: datetime
+    why: str | None = None
+    """A sentence; None if it is not stored."""
+
+
+async def read_openings(db: Database, circuit_ids: list[str]) -> dict[str, Opening]:
+    """Return when and why circuits last began to refuse calls, by circuit id, as far as it is stored."""
     if not circuit_ids:
         return {}
     refusing = "('open', 'half_open', 'forced_open')"
@@ -253,10 +262,19 @@ async def read_openings(db: Database, circuit_ids: list[str]) -> dict[str, datet
         ids=circuit_ids,
     )
     rows = await db.rows(
-        select("circuit_id, max(changed_at) AS at", "circuit_transitions", where, "GROUP BY circuit_id"),
+        select(
+            "circuit_id, max(changed_at) AS at, argMax((cause, counts, state), changed_at) AS last",
+            "circuit_transitions",
+            where,
+            "GROUP BY circuit_id",
+        ),
         where.parameters,
     )
-    return {row["circuit_id"]: row["at"] for row in rows}
+    return {row["circuit_id"]: Opening(row["at"], _why(*row["last"])) for row in rows}
+
+
+def _why(cause: str, counts: str, state: str) -> str | None:
+    return sentence(document(cause), document(counts), state)
 
 
 async def _none() -> list[dict[str, Any]]:

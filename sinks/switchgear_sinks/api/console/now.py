@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from switchgear_schemas.families import family_of
-from switchgear_sinks.api.console.figures import Figures, Outage, ToolFigures
+from switchgear_sinks.api.console.figures import Figures, Opening, Outage, ToolFigures
 from switchgear_sinks.api.console.records import REFUSING, VERBS, RecordedCircuit, advice, circuit_part, iso, no_circuit
 
 MOST_TOOLS: Final = 5_000
@@ -18,8 +18,8 @@ _NO_WASTE: Final = {"calls": 0, "tokens": 0, "usd": 0.0, "seconds": 0.0}
 _NO_SAVING: Final = {"refused": 0, "tokens": 0, "usd": 0.0, "seconds": 0.0, "estimated": True}
 
 
-def openings(circuits: Iterable[RecordedCircuit], stored: Mapping[str, datetime]) -> dict[str, datetime]:
-    """Return when the circuits of tools that refuse calls opened, by tool.
+def openings(circuits: Iterable[RecordedCircuit], stored: Mapping[str, Opening]) -> dict[str, Opening]:
+    """Return when and why the circuits of tools that refuse calls opened, by tool.
 
     Args:
         circuits: The circuits.
@@ -29,7 +29,8 @@ def openings(circuits: Iterable[RecordedCircuit], stored: Mapping[str, datetime]
     for circuit in circuits:
         if circuit.scope == "tool" and is_refusing(circuit):
             changed = datetime.fromtimestamp(circuit.changed_at, UTC)
-            found[circuit.tool_name] = min(stored.get(circuit.circuit_id, changed), changed)
+            known = stored.get(circuit.circuit_id)
+            found[circuit.tool_name] = Opening(changed) if known is None or known.at > changed else known
     return found
 
 
@@ -41,7 +42,7 @@ def is_refusing(circuit: RecordedCircuit) -> bool:
 def assemble(
     circuits: Mapping[str, RecordedCircuit] | None,
     figures: Figures,
-    opened: Mapping[str, datetime],
+    opened: Mapping[str, Opening],
     *,
     family_pattern: str,
 ) -> dict[str, Any]:
@@ -86,7 +87,7 @@ def assemble(
     return {"fleet": fleet_of(tools), "tools": tools[:MOST_TOOLS], "families": listed}
 
 
-def tool_row(part: dict[str, Any], name: str, figures: Figures, opened: datetime | None) -> dict[str, Any]:
+def tool_row(part: dict[str, Any], name: str, figures: Figures, opened: Opening | None) -> dict[str, Any]:
     """Return one tool: its circuit's fields and its numbers."""
     counted = figures.tools.get(name) or ToolFigures()
     outage = figures.outages.get(name) if opened is not None else None
@@ -94,7 +95,8 @@ def tool_row(part: dict[str, Any], name: str, figures: Figures, opened: datetime
     text = advice(part, kind)
     return part | {
         "kind": kind,
-        "opened_at": iso(opened),
+        "opened_at": None if opened is None else iso(opened.at),
+        "opened_why": None if opened is None else opened.why,
         "stats": stats_of(counted, figures.refused.get(name, 0), figures.percentiles.get(name)),
         "beat": [
             {"calls": calls, "errors": errors}

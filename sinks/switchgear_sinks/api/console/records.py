@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -78,10 +79,15 @@ def iso(moment: float | datetime | None) -> str | None:
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def sentence(circuit: RecordedCircuit) -> str | None:
-    """Return why the circuit is in its state, as a sentence. None if its record has no cause."""
-    words = explain(circuit.cause, None, state=circuit.state)
+def sentence(cause: Any, counts: Any, state: str) -> str | None:
+    """Return why a circuit is in its state, as a sentence. None if its record has no cause."""
+    words = explain(cause, counts, state=state)
     return f"{words[:1].upper()}{words[1:]}." if words else None
+
+
+def document(text: str) -> dict[str, Any] | None:
+    """Return what a JSON column of ``circuit_transitions`` holds; None if it is empty."""
+    return json.loads(text) if text else None
 
 
 def circuit_part(circuit: RecordedCircuit) -> dict[str, Any]:
@@ -95,7 +101,7 @@ def circuit_part(circuit: RecordedCircuit) -> dict[str, Any]:
         "state": state,
         "since": iso(circuit.changed_at),
         "version": circuit.version,
-        "why": sentence(circuit),
+        "why": sentence(cause, None, circuit.state),
         "rule": None if cause is None else cause.rule,
         "value": None if cause is None else cause.value,
         "threshold": None if cause is None else cause.threshold,

@@ -1,4 +1,4 @@
-"""The page ``system``: brokers, topics, groups, storage and versions."""
+"""The page ``system``: brokers, topics, groups, servers, storage and versions."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from switchgear_sinks.api.answers import json_answer
 from switchgear_sinks.api.console.board import Boards
 from switchgear_sinks.api.console.figures import newest_event, utc_now
 from switchgear_sinks.api.console.records import iso
+from switchgear_sinks.api.console.servers import ask_servers
 from switchgear_sinks.api.parameters import Parameters
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.store import Database, Store
@@ -62,7 +63,9 @@ class System:
         return json_answer(self._answer)
 
     async def _read(self) -> dict[str, Any]:
-        kafka, storage, newest = await asyncio.gather(self._ask_kafka(), self._storage(), newest_event(self._db, None))
+        kafka, servers, storage, newest = await asyncio.gather(
+            self._ask_kafka(), ask_servers(self._settings), self._storage(), newest_event(self._db, None)
+        )
         now, age_s = utc_now(), self._boards.fleet.age_s
         return {
             "checked_at": iso(now),
@@ -73,6 +76,7 @@ class System:
                 "circuits_age_s": None if age_s is None else round(age_s, 3),
             },
             **kafka,
+            "servers": servers,
             "storage": storage,
             "store": {
                 "location": str(self._store.location),

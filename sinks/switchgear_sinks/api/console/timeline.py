@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -11,10 +10,9 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from switchgear_schemas.explain import explain
 from switchgear_sinks.api.answers import json_answer
 from switchgear_sinks.api.console.figures import utc_now
-from switchgear_sinks.api.console.records import iso
+from switchgear_sinks.api.console.records import document, iso, sentence
 from switchgear_sinks.api.console.series import fleet_series
 from switchgear_sinks.api.parameters import Parameters
 from switchgear_sinks.api.rights import Rights
@@ -72,13 +70,12 @@ async def transitions(db: Database, since: datetime, circuit_id: str | None = No
     )
     rest = f"ORDER BY changed_at DESC, circuit_id, version DESC LIMIT 1 BY circuit_id, version LIMIT {MOST}"
     rows = await db.rows(select(_COLUMNS, "circuit_transitions", where, rest), where.parameters)
-    return [row | {"cause": _document(row["cause"]), "counts": _document(row["counts"])} for row in reversed(rows)]
+    return [row | {"cause": document(row["cause"]), "counts": document(row["counts"])} for row in reversed(rows)]
 
 
 def transition(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return one change of state for a page."""
     cause = row["cause"] or {}
-    words = explain(row["cause"], row["counts"], state=row["state"])
     return {
         "at": iso(row["changed_at"]),
         "circuit_id": row["circuit_id"],
@@ -87,7 +84,7 @@ def transition(row: Mapping[str, Any]) -> dict[str, Any]:
         "from": row["previous_state"] or None,
         "to": row["state"],
         "rule": cause.get("rule"),
-        "why": f"{words[:1].upper()}{words[1:]}." if words else None,
+        "why": sentence(row["cause"], row["counts"], row["state"]),
         "actor": cause.get("actor") if cause.get("rule") in {"command", "set_policy"} else None,
         "version": row["version"],
     }
@@ -146,10 +143,6 @@ async def _policy_marks(db: Database, since: datetime) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
-
-
-def _document(text: str) -> dict[str, Any] | None:
-    return json.loads(text) if text else None
 
 
 async def _nothing() -> list[dict[str, Any]]:

@@ -265,6 +265,8 @@ function emptyTool() {
     saved: { refused: 0, tokens: 0, usd: 0, seconds: 0 },
     blast: null,
     action: null,
+    opened_at: null,
+    opened_why: null,
     local_opens: 0,
   };
 }

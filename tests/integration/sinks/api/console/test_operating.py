@@ -268,3 +268,4 @@ async def sees_the_system(http, settings):
     assert len(found["brokers"]) == 1
     assert any(each["table"] == "operator_actions" and each["rows"] > 0 for each in found["storage"])
     assert found["data"]["circuits_fresh"] is True
+    assert found["servers"] == []  # the setting names none

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from switchgear_schemas.circuit import Circuit
-from switchgear_sinks.api.console.figures import Figures, ToolFigures
+from switchgear_sinks.api.console.figures import Figures, Opening, ToolFigures
 from switchgear_sinks.api.console.now import assemble, kind_of, openings
 from switchgear_sinks.api.console.records import decode_record
 
@@ -76,8 +76,9 @@ def test_outage_began_at_the_stored_opening_and_not_at_the_last_failed_probe():
         circuit("d"),
         circuit("e|user=1", "open", "user"),
     ]
-    assert openings(circuits, {"a": opened}) == {"a": opened, "b": NOW}
-    assert openings([circuit("a", "open")], {"a": NOW + timedelta(minutes=1)}) == {"a": NOW}
+    stored = Opening(opened, "5 of the last 9 calls failed.")
+    assert openings(circuits, {"a": stored}) == {"a": stored, "b": Opening(NOW)}
+    assert openings([circuit("a", "open")], {"a": Opening(NOW + timedelta(minutes=1))}) == {"a": Opening(NOW)}
 
 
 def test_reader_without_the_right_to_see_circuits_sees_unknown_states_and_no_family():

@@ -25,7 +25,7 @@ export function ReplayOutcome({ replay }) {
     <p class="verdict">It would have opened ${plural(proposed.opens, "time")}${proposed.false_opens === null ? "" : `, ${count(proposed.false_opens)} of them without need`}, and saved ${plural(proposed.calls_saved, "failing call")}${proposed.tokens_saved ? ` and ${count(proposed.tokens_saved)} tokens` : ""}.</p>
     <table class="rows compare">
       <thead><tr><th scope="col"><span class="hidden-text">Number</span></th><th scope="col" class="num">Present</th><th scope="col" class="num">Proposed</th><th scope="col" class="num">Change</th></tr></thead>
-      <tbody>${rows.map(([name, show, value, more]) => html`<tr key=${name}><th scope="row">${name}</th><td class="num">${show(present)}</td><td class="num"><b>${show(proposed)}</b></td><td class="num"><${Difference} before=${value(present)} after=${value(proposed)} better=${name === "Opens" || name === "Time open" ? null : more} /></td></tr>`)}</tbody>
+      <tbody>${rows.map(([name, show, value, more]) => html`<tr key=${name}><th scope="row">${name}</th><td class="num">${show(present)}</td><td class="num"><b>${show(proposed)}</b></td><td class="num"><${Difference} before=${value(present)} after=${value(proposed)} better=${name === "Opens" || name === "Time open" ? null : more} words=${name === "Time open" ? (/** @type {number} */ minutes) => duration(minutes * 60) : name === "Money saved" ? usd : count} /></td></tr>`)}</tbody>
     </table>
     <div class="lanes">
       <div class="lane"><span>Present</span><${Band} spans=${spansOf(anyOpen(present.transitions), from, until)} from=${from} until=${until} label="Present policy" /></div>
@@ -34,11 +34,13 @@ export function ReplayOutcome({ replay }) {
   </section>`;
 }
 
-/** @param {{ before: number | null, after: number | null, better: boolean | null }} props `better` is true if more is better */
-function Difference({ before, after, better }) {
+/**
+ * `better` is true if more is better. `words` shows a difference.
+ * @param {{ before: number | null, after: number | null, better: boolean | null, words: (value: number) => string }} props
+ */
+function Difference({ before, after, better, words }) {
   if (before === null || after === null || before === after) return html`<span class="quiet">same</span>`;
   const up = after > before;
   const tone = better === null ? "" : up === better ? "good-text" : "bad-text";
-  const digits = Math.abs(after - before) < 10 && !Number.isInteger(after - before) ? 2 : 0;
-  return html`<span class=${tone}>${up ? "+" : "−"}${digits ? Math.abs(after - before).toFixed(digits) : count(Math.abs(after - before))}</span>`;
+  return html`<span class=${tone}>${up ? "+" : "−"}${words(Math.abs(after - before))}</span>`;
 }
