@@ -258,8 +258,7 @@ class Owner:
         states = self._states
         yield from ((circuit, state) for circuit, state in states.items() if _is_shared(circuit))
         for key in self._table.rows:
-            circuit = key.decode()
-            if is_circuit(key) and circuit not in states and _is_shared(circuit):
+            if is_circuit(key) and (circuit := key.decode()) not in states and _is_shared(circuit):
                 yield circuit, "closed"
 
     def _count(self, changes: Changes) -> None:
