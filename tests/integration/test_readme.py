@@ -189,14 +189,19 @@ def test_operator_commands_of_the_readme_open_a_circuit_and_hand_it_back(setting
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_curl_of_the_readme_and_the_guide_sends_executions_to_a_gateway(make_settings, tmp_path):
-    (guide,) = [each for each in snippets("docs/guide/gateway.md", "sh") if each.startswith("curl")]
+    guide, decide = [each for each in snippets("docs/guide/gateway.md", "sh") if each.startswith("curl")]
     settings = make_settings(gateway_http="127.0.0.1:0")
     with running_gateway(settings, tmp_path / "gateway.log") as gateway:
-        for command in (CURL, guide):
+
+        def answer(command: str) -> str:
             addressed_there = command.replace("http://127.0.0.1:8622", gateway.url)
             assert addressed_there != command
             done = subprocess.run(["sh", "-c", addressed_there], capture_output=True, text=True, timeout=60, check=True)
-            assert [done.stdout + "\n"] == snippets("docs/guide/gateway.md", "output")
+            return done.stdout
+
+        for command in (CURL, guide):
+            assert [answer(command) + "\n"] == snippets("docs/guide/gateway.md", "output")
+        assert json.loads(answer(decide))["allowed"] is True
     stored = asyncio.run(read_topic(settings.kafka_bootstrap_servers, settings.topics.executions))
     assert [json.loads(record.value)["status"] for record in stored] == ["success", "error"] * 2
 
