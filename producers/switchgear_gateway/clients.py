@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Final
 
 from starlette.requests import Request
@@ -13,30 +11,26 @@ _TURNS: Final = 4
 """Turns of the event loop until the end of a connection, which came with the request's last bytes, is known."""
 
 
-async def has_gone(request: Request) -> bool:
-    """Return whether the client closed its connection before the gateway came to its request.
+class Leaving:
+    """Notices when the client of a request closes its connection. Call :meth:`stop` at the end of the request.
 
     Args:
         request: Its body was read to the end.
     """
-    for _ in range(_TURNS):
-        await asyncio.sleep(0)
-    return await request.is_disconnected()
 
+    def __init__(self, request: Request) -> None:
+        self.gone: asyncio.Future[None] = asyncio.ensure_future(_until_gone(request))
+        """Done when the connection is closed."""
 
-@asynccontextmanager
-async def leaving(request: Request) -> AsyncIterator[asyncio.Future[None]]:
-    """Provide a future that is done when the client closes its connection.
+    async def already(self) -> bool:
+        """Return whether the client closed its connection before the gateway came to its request."""
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        return self.gone.done()
 
-    Args:
-        request: Its body was read to the end.
-    """
-    watching = asyncio.ensure_future(_until_gone(request))
-    try:
-        yield watching
-    finally:
-        watching.cancel()
-        await asyncio.wait([watching])
+    def stop(self) -> None:
+        """End."""
+        self.gone.cancel()
 
 
 async def _until_gone(request: Request) -> None:

@@ -14,7 +14,7 @@ from switchgear_access.middleware import principal_of
 from switchgear_access.problem import ProblemError
 from switchgear_gateway.bodies import Budget, read_body
 from switchgear_gateway.checking import Checked, check_executions
-from switchgear_gateway.clients import has_gone, leaving
+from switchgear_gateway.clients import Leaving
 from switchgear_gateway.publisher import Publisher, Submission
 
 MAX_ITEMS: Final = 10_000
@@ -50,14 +50,17 @@ class ExecutionRoutes:
             )
             del body
             self._publisher.rejected += len(checked.rejected)
-            # A client that has gone may have sent these to another gateway meanwhile: this one was stopped, or cut off, for a while.
-            resent = _is_true(request.headers.get("switchgear-resent")) or await has_gone(request)
-            submission = self._publisher.submit(checked.runs, resent=resent)
-            if "respond-async" in request.headers.get("prefer", "").lower():
-                content = {"queued": checked.sendable, "rejected": _reasons(checked.rejected)}
-                return Response(_encode(content), 202, {"Preference-Applied": "respond-async"}, _JSON)
-            async with leaving(request) as gone:
-                unknown = await submission.wait(gone)
+            leaving = Leaving(request)
+            try:
+                # A client that has gone may have sent these to another gateway meanwhile: this one was stopped, or cut off, for a while.
+                resent = _is_true(request.headers.get("switchgear-resent")) or await leaving.already()
+                submission = self._publisher.submit(checked.runs, resent=resent)
+                if "respond-async" in request.headers.get("prefer", "").lower():
+                    content = {"queued": checked.sendable, "rejected": _reasons(checked.rejected)}
+                    return Response(_encode(content), 202, {"Preference-Applied": "respond-async"}, _JSON)
+                unknown = await submission.wait(leaving.gone)
+            finally:
+                leaving.stop()
         return self._answer(checked, submission, unknown)
 
     def _answer(self, checked: Checked, submission: Submission, unknown: list[int]) -> Response:

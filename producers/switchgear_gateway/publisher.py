@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Metric
@@ -42,6 +42,7 @@ class Submission:
     Args:
         runs: The executions.
         limit_s: The longest wait for their answers.
+        done: Called when Kafka has answered for every one.
 
     Attributes:
         refused: Index and reason of each that Kafka refused.
@@ -49,16 +50,17 @@ class Submission:
             handed to Kafka yet are marked from then on, because the client's copies may arrive before them.
     """
 
-    def __init__(self, runs: Collection[Run], limit_s: float) -> None:
+    def __init__(self, runs: Collection[Run], limit_s: float, done: Callable[[], None]) -> None:
         self._limit_s = limit_s
         self._runs = runs
+        self._all_answered = done
         self._left = sum(len(run.values) for run in runs)
         self._answered: list[Sequence[int]] = []
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.refused: list[tuple[int, str]] = []
         self.given_up = False
         if not self._left:
-            self._done.set_result(None)
+            self._end()
 
     async def wait(self, gone: asyncio.Future[None] | None = None) -> list[int]:
         """Wait until Kafka has answered for every execution, or the time is over.
@@ -94,6 +96,7 @@ class Submission:
         if reason is not None:
             self.refused += [(index, reason) for index in indices]
         if not self._left:
+            self._all_answered()
             self._end()
 
     def _end(self) -> None:
@@ -104,10 +107,9 @@ class Submission:
 class _Answer(RunAnswer):
     """Takes the answer for executions of one tool."""
 
-    __slots__ = ("_publisher", "_run", "_submission")
+    __slots__ = ("_run", "_submission")
 
-    def __init__(self, publisher: Publisher, submission: Submission, run: Run) -> None:
-        self._publisher = publisher
+    def __init__(self, submission: Submission, run: Run) -> None:
         self._submission = submission
         self._run = run
 
@@ -116,12 +118,11 @@ class _Answer(RunAnswer):
         return self._submission.given_up
 
     def __call__(self, reason: str | None) -> None:
-        self._publisher.bytes_in_flight -= sum(map(len, self._run.values))
         self._submission.answer(self._run.indices, reason)
 
     def part(self, first: int, count: int) -> _Answer:
         part = slice(first, first + count)
-        return _Answer(self._publisher, self._submission, Run(self._run.values[part], self._run.indices[part]))
+        return _Answer(self._submission, Run(self._run.values[part], self._run.indices[part]))
 
 
 class Publisher(Collector):
@@ -154,7 +155,7 @@ class Publisher(Collector):
             family_pattern=settings.family_pattern,
         )
         self.bytes_in_flight = 0
-        """Size of the executions that Kafka has not answered."""
+        """Size of the requests for which Kafka has not answered yet."""
         self.rejected = 0
         """Executions that were wrong, or not allowed to their client."""
         self.unknown = 0
@@ -204,8 +205,10 @@ class Publisher(Collector):
         Raises:
             ProblemError: Nothing was taken, because too many are on their way (429) or Kafka does not answer (503).
         """
-        count = sum(len(run.values) for run in runs.values())
-        size = sum(sum(map(len, run.values)) for run in runs.values())
+        count = size = 0
+        for run in runs.values():
+            count += len(run.values)
+            size += sum(map(len, run.values))
         away = self._outbox.silent_s(time.monotonic()) >= min(_AWAY_AFTER_S, self._ack_s / 2)
         if away or not self._outbox.knows_partitions:
             raise ProblemError(
@@ -216,12 +219,13 @@ class Publisher(Collector):
             )
         if self._outbox.pending + count > self._max_events or self.bytes_in_flight + size > self._max_bytes:
             raise busy("Too many executions wait for Kafka.")
-        found = Submission(runs.values(), self._ack_s)
-        self.bytes_in_flight += size
-        self._outbox.offer(
-            RecordBatch(tool, run.values, _Answer(self, found, run), resent) for tool, run in runs.items()
-        )
+        found = Submission(runs.values(), self._ack_s, lambda: self._release(size))
+        self.bytes_in_flight += size  # 0 if there is no execution
+        self._outbox.offer(RecordBatch(tool, run.values, _Answer(found, run), resent) for tool, run in runs.items())
         return found
+
+    def _release(self, size: int) -> None:
+        self.bytes_in_flight -= size
 
     async def flush(self, limit_s: float) -> bool:
         """Wait until every record has its answer. Return False if ``limit_s`` seconds were not enough."""

@@ -116,7 +116,8 @@ def decode_valid_executions(values: Sequence[bytes]) -> list[Execution] | None:
         return None
     for event in events:
         at = event.recorded_at
-        if at is not None and not _is_possible(at):
+        # In the years between, no time zone matters. Comparing instants takes ten times as long.
+        if at is not None and not EARLIEST.year < at.year < LATEST.year - 1 and not _is_possible(at):
             return None
     return events
 
