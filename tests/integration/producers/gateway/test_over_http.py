@@ -57,7 +57,7 @@ def state(gear, tool):
 def test_a_circuit_that_a_process_over_kafka_opens_is_refused_over_the_gateway_and_both_share_its_probes(
     gateway, gateway_settings, tokens, worker
 ):
-    options = {"local_policies": NO_LOCAL, "probe_wait": 10.0, "start_wait_s": LIMIT_S}
+    options = {"local_policies": NO_LOCAL, "probe_wait": LIMIT_S, "start_wait_s": LIMIT_S}
     tool = "shared:one"
     with (
         Switchgear(gateway_settings.kafka, topic_prefix=gateway_settings.topic_prefix, **options) as over_kafka,
