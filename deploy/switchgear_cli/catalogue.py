@@ -24,16 +24,19 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Final = (
-    Entry("up", "up:up", RUN, "Run the whole system on this machine: Kafka, worker, sink and API."),
+    Entry("up", "up:up", RUN, "Run the whole system on this machine: Kafka, worker, sink, API and gateway."),
     Entry("worker", "worker:worker", RUN, "Fold the fleet's executions into circuits."),
     Entry("sink", "sink:sink", RUN, "Store executions and circuit changes in ClickHouse."),
     Entry("api", "api:api", RUN, "Serve the HTTP API over a ClickHouse server."),
+    Entry("gateway", "gateway:gateway", RUN, "Serve clients over HTTP and OpenTelemetry, without Kafka."),
+    Entry("alerts", "alerts:alerts", RUN, "Send alerts when circuits open and close; check and test them."),
     Entry("demo", "demo:demo", RUN, "Send demo traffic of a small agent fleet."),
     Entry("mcp-proxy", "mcp_proxy:mcp_proxy", RUN, "Guard the tools of MCP servers with circuit breakers."),
     Entry("hook", "hook:hook", RUN, "Guard the tools of Claude Code with circuit breakers."),
     Entry("tools", "reads:tools", ASK, "List the tools with their calls, errors and latency."),
     Entry("tool", "reads:tool", ASK, "Report one tool's health."),
     Entry("circuits", "reads:circuits", ASK, "List the circuits and their state."),
+    Entry("watch", "watch:watch", ASK, "Watch the circuits live: broken tools first."),
     Entry("slow", "reads:slow", ASK, "List the slowest calls."),
     Entry("errors", "reads:errors", ASK, "List the latest errors."),
     Entry("sql", "reads:sql", ASK, "Run one read-only SELECT on the stored data."),
@@ -49,7 +52,10 @@ COMMANDS: Final = (
     Entry("auto", "operate:auto", CHANGE, "Remove an operator's command: the policy decides again."),
     Entry("policy", "policy:policy", CHANGE, "Check, explain and set the policies of tools."),
     Entry("retention", "retention:retention", CHANGE, "Show or set how long rows are kept."),
+    Entry("token", "token:token", CHANGE, "Create, list and revoke the tokens of the HTTP API."),
     Entry("migrate", "migrate:migrate", CHANGE, "Make or change the tables, or show what would be done."),
     Entry("topics", "topics:topics", CHANGE, "Create the Kafka topics and report those that differ."),
+    Entry("doctor", "doctor:doctor", ABOUT, "Check every part of the system, and say what to do."),
+    Entry("completion", "completion:completion", ABOUT, "Print the script that completes commands in your shell."),
     Entry("version", "version:version", ABOUT, "Print the versions of Switchgear and of what it runs on."),
 )

@@ -52,7 +52,7 @@ def client_settings(*, use: Collection[str] = (KAFKA,), **overrides: Any) -> Set
         found = _which(meant) if len(meant) > 1 else next(iter(meant), None)
     addresses = {
         KAFKA: settings.kafka_bootstrap_servers if found is None else found.kafka_bootstrap_servers,
-        API: _url(settings.api_http) if found is None else found.api_url,
+        API: _url(settings) if found is None else found.api_url,
     } | addresses
     default = (
         {} if found is not None else {name: _named_otherwise(settings, addresses) for name in addresses.keys() - given}
@@ -113,7 +113,7 @@ def _given(settings: Settings) -> dict[str, str]:
     if settings.api_url is not None:
         found[API] = settings.api_url
     elif "api_http" in settings.model_fields_set:
-        found[API] = _url(settings.api_http)
+        found[API] = _url(settings)
     return found
 
 
@@ -219,10 +219,11 @@ def _described(system: UpRecord) -> str:
     return f"{system.data_dir} (API {system.api_url}, Kafka {system.kafka_bootstrap_servers})"
 
 
-def _url(address: str) -> str:
-    """Return the URL at which this machine reaches a listener.
+def _url(settings: Settings) -> str:
+    """Return the URL at which this machine reaches the API of these settings.
 
     A listener on every address is reached at the loopback.
     """
-    host, _, port = address.rpartition(":")
-    return f"http://{'127.0.0.1' if host in {'0.0.0.0', '::', '[::]'} else host}:{port}"  # noqa: S104 - compared, not bound
+    host, _, port = settings.api_http.rpartition(":")
+    scheme = "http" if settings.tls_certfile is None else "https"
+    return f"{scheme}://{'127.0.0.1' if host in {'0.0.0.0', '::', '[::]'} else host}:{port}"  # noqa: S104 - compared, not bound

@@ -12,10 +12,10 @@ import io
 import os
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from switchgear_cli.catalogue import ABOUT, COMMANDS, GROUPS
+from switchgear_cli.catalogue import ABOUT, COMMANDS, GROUPS, Entry
 from switchgear_cli.terminal import safe_output
 from switchgear_cli.usage import WrongUsageError, sentence
 from switchgear_schemas.errors import SwitchgearError
@@ -33,11 +33,12 @@ NARROW: Final = 60
 _LEAST_COLUMNS: Final = 40
 
 
-def build_app(invoked: str | None = None) -> App:
+def build_app(invoked: str | None = None, commands: Iterable[Entry] = COMMANDS) -> App:
     """Return the command line's application. Commands are imported when they run, so that ``--help`` is fast.
 
     Args:
         invoked: The command that is about to run: its own docstring is its help, not its line in the overview.
+        commands: The commands to have.
     """
     from cyclopts import App, Group  # noqa: PLC0415 - the SDK alone is installed without it: run() says what to do
 
@@ -50,7 +51,7 @@ def build_app(invoked: str | None = None) -> App:
         help_flags=["--help", "-h"],
     )
     groups = {name: Group(name, sort_key=place) for place, name in enumerate(GROUPS)}
-    for place, entry in enumerate(COMMANDS):
+    for place, entry in enumerate(commands):
         app.command(
             f"switchgear_cli.commands.{entry.target}",
             name=entry.name,
@@ -172,7 +173,7 @@ def _explained(error: SwitchgearError | ImportError) -> str:
         if isinstance(cause, ModuleNotFoundError) and cause.name and not cause.name.startswith("switchgear"):
             return (
                 f"This command needs the package {cause.name.partition('.')[0]}, which is not installed. Install switchgear"
-                " with an extra: stream (worker), sink (sink, api, migrate, retention), embedded (all), tune, or"
+                " with an extra: stream (worker), sink (sink, api, migrate, retention), alerts, embedded (all), tune, or"
                 " service (the other commands)."
             )
         cause = cause.__cause__ or cause.__context__
@@ -185,7 +186,7 @@ def _say(text: str, code: int) -> int:
 
 
 def _version() -> str:
-    from switchgear_cli.commands.version import own_version  # noqa: PLC0415 - reading metadata costs 20 ms
+    from switchgear.telemetry.registry import own_version  # noqa: PLC0415 - reading metadata costs 20 ms
 
     return own_version()
 

@@ -14,8 +14,8 @@ _WHOLE: Final = re.compile(rf"(?:{_PART.pattern})+")
 LONGEST: Final = timedelta(days=365)
 
 
-def parse_duration(text: str) -> timedelta:
-    """Return ``text`` as a duration.
+def parse_duration(text: str, option: str = "--for") -> timedelta:
+    """Return ``text`` as a duration. ``option`` is where it was written, for the error.
 
     Raises:
         WrongUsageError: It is not a duration, or not between 0 and a year.
@@ -27,7 +27,7 @@ def parse_duration(text: str) -> timedelta:
         )
     if not timedelta() < found <= LONGEST:
         raise WrongUsageError(
-            f"{text} is not between 0 and {LONGEST.days} days.", hint="Leave --for out for no end at all."
+            f"{text} is not between 0 and {LONGEST.days} days.", hint=f"Leave {option} out for no end at all."
         )
     return found
 

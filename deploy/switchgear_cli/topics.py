@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -15,7 +16,7 @@ from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_schemas.topics import TopicDefinition
 
-TopicStatus = Literal["created", "ok", "differs"]
+TopicStatus = Literal["created", "ok", "differs", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +73,40 @@ _RETRY_S: Final = 0.5
 _LEADER_POLL_S: Final = 0.02
 
 
-async def ensure_topics(settings: Settings, *, timeout_s: float = 20.0) -> list[TopicReport]:
+async def ensure_topics(
+    settings: Settings, *, wanted: tuple[TopicDefinition, ...] | None = None, timeout_s: float = 20.0
+) -> list[TopicReport]:
     """Create the topics that are missing. Compare existing ones and leave them unchanged.
 
+    Args:
+        settings: The brokers and the definitions.
+        wanted: The topics; ``settings.topic_definitions()`` if None.
+        timeout_s: Longest time for everything, in seconds.
+
     Returns:
-        One report per topic, in the order of ``settings.topic_definitions()``. A created topic has a leader for each of
+        One report per topic, in the order of ``wanted``. A created topic has a leader for each of
         its partitions: producers may start.
 
     Raises:
         BrokerUnavailableError: No broker answered within ``timeout_s`` seconds.
         SwitchgearError: The cluster refused to create a topic; it says which and why.
     """
+    async with connected(settings, timeout_s) as admin:
+        return await _ensure(admin, settings.topic_definitions() if wanted is None else wanted, timeout_s)
+
+
+@asynccontextmanager
+async def connected(settings: Settings, timeout_s: float) -> AsyncIterator[AIOKafkaAdminClient]:
+    """Connect an admin client as soon as a broker answers. The block must end within ``timeout_s`` seconds, too.
+
+    Raises:
+        BrokerUnavailableError: It didn't, or Kafka answered with an error.
+    """
     try:
         async with asyncio.timeout(timeout_s):
             admin = await _connected(settings)
             try:
-                return await _ensure(admin, settings.topic_definitions(), timeout_s)
+                yield admin
             finally:
                 await admin.close()
     except (TimeoutError, KafkaError) as error:
@@ -121,15 +140,28 @@ async def _ensure(
     missing = [topic for topic in wanted if topic.name not in existing]
     created = await _create(admin, missing, timeout_s)
     await _wait_for_leaders(admin, {topic.name for topic in missing})
-    found = await _found(admin, [topic.name for topic in wanted if topic.name not in created])
-    reports = []
-    for topic in wanted:
-        if topic.name in created:
-            reports.append(TopicReport(topic.name, "created"))
-        else:
-            differing = differences(topic, found[topic.name])
-            reports.append(TopicReport(topic.name, "differs" if differing else "ok", differing))
-    return reports
+    return [
+        TopicReport(topic.name, "created") if topic.name in created else report
+        for topic, report in zip(wanted, await compare_topics(admin, wanted), strict=True)
+    ]
+
+
+async def compare_topics(admin: AIOKafkaAdminClient, wanted: Iterable[TopicDefinition]) -> list[TopicReport]:
+    """Compare each topic with its definition, and change nothing.
+
+    Raises:
+        SwitchgearError: The cluster doesn't show this user the configuration of a topic.
+    """
+    wanted = tuple(wanted)
+    found = await _found(admin, {topic.name for topic in wanted})
+    return [_report(topic, found.get(topic.name)) for topic in wanted]
+
+
+def _report(wanted: TopicDefinition, found: FoundTopic | None) -> TopicReport:
+    if found is None:
+        return TopicReport(wanted.name, "missing")
+    differing = differences(wanted, found)
+    return TopicReport(wanted.name, "differs" if differing else "ok", differing)
 
 
 async def _create(admin: AIOKafkaAdminClient, missing: list[TopicDefinition], timeout_s: float) -> set[str]:
@@ -155,12 +187,9 @@ async def _create(admin: AIOKafkaAdminClient, missing: list[TopicDefinition], ti
     return created
 
 
-async def _found(admin: AIOKafkaAdminClient, names: Iterable[str]) -> dict[str, FoundTopic]:
-    wanted = set(names)
-    if not wanted:
-        return {}
-    described = [topic for topic in await admin.describe_topics() if topic["topic"] in wanted]
-    configs = await _configs(admin, wanted)
+async def _found(admin: AIOKafkaAdminClient, names: Collection[str]) -> dict[str, FoundTopic]:
+    described = [topic for topic in await admin.describe_topics() if topic["topic"] in names]
+    configs = await _configs(admin, {topic["topic"] for topic in described})
     return {
         topic["topic"]: FoundTopic(
             name=topic["topic"],

@@ -37,6 +37,7 @@ class UpRecord(msgspec.Struct, frozen=True, kw_only=True):
     topic_prefix: str
     started_at: float
     family_pattern: str = DEFAULT_PATTERN
+    gateway_url: str = ""
     pids: dict[str, int] = {}
 
     def write(self, data_dir: Path) -> None:

@@ -235,12 +235,15 @@ class FromEnv:
     _settings: ClassVar[tuple[str, ...]] = ()
     _may_be_local: ClassVar[bool] = False
     """The brokers may be None: no Kafka."""
+    _may_use_gateway: ClassVar[bool] = False
+    """In place of the brokers there may be the address of a gateway."""
 
     @classmethod
     def from_env(cls, **arguments: Any) -> Self:
         """Return one that is configured by ``SWITCHGEAR_*`` variables and the TOML file that ``SWITCHGEAR_CONFIG`` names.
 
-        docs/configuration.md lists the settings. Without any, the broker is ``localhost:9092``.
+        docs/configuration.md lists the settings. Without any, the broker is ``localhost:9092``. A client uses the gateway at
+        ``SWITCHGEAR_GATEWAY_URL``, if that is set, with ``SWITCHGEAR_TOKEN``.
 
         Args:
             arguments: Of the constructor. They take precedence over the settings. Brokers as text replace the addresses and
@@ -256,15 +259,18 @@ class FromEnv:
         given = {name: _value(settings, name) for name in cls._settings}
         found = {name: value for name, value in given.items() if value is not None} | arguments
         servers = arguments.get(cls._servers)
+        over_gateway = cls._may_use_gateway and settings.gateway_url is not None and not settings.local
         if cls._servers not in arguments:
-            found[cls._servers] = None if settings.local else settings.kafka
+            found[cls._servers] = settings.gateway_url if over_gateway else None if settings.local else settings.kafka
             if settings.local and not cls._may_be_local:
                 raise SettingsError(
                     f"The setting local is true, which means no Kafka, but {cls.__name__} needs Kafka.",
                     hint="Unset SWITCHGEAR_LOCAL.",
                 )
-        elif isinstance(servers, str):
+        elif isinstance(servers, str) and not (cls._may_use_gateway and servers.startswith(("https://", "http://"))):
             found[cls._servers] = settings.connection(servers)
+        if settings.token is not None and isinstance(found[cls._servers], str):
+            found.setdefault("token", settings.token.get_secret_value())
         return cls(**found)
 
 

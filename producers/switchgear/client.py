@@ -65,9 +65,9 @@ class _NeverDirect:
 class Switchgear(Calling, Lifetime, FromEnv):
     """A circuit breaker for tools, shared by the fleet.
 
-    Two breakers decide about each call, in memory: the process's own, and the fleet's, which it follows through Kafka. Either
-    may refuse. Every outcome is sent to Kafka in the background. If no broker can be reached, the process's own breakers
-    decide alone.
+    Two breakers decide about each call, in memory: the process's own, and the fleet's, which it follows through Kafka or a
+    gateway. Either may refuse. Every outcome is sent there in the background. If no broker can be reached, the process's own
+    breakers decide alone.
 
     A call waits for Kafka in two cases only: a probe after a cooldown asks the fleet for permission, for at most
     ``probe_wait``; and the first call waits for the fleet's circuits, for at most ``start_wait_s``.
@@ -76,7 +76,9 @@ class Switchgear(Calling, Lifetime, FromEnv):
 
     Args:
         bootstrap_servers: ``host:port`` of the brokers, comma-separated, or a :class:`KafkaConnection`. In tests, a
-            :class:`switchgear.testing.InMemoryFleet`.
+            :class:`switchgear.testing.InMemoryFleet`. Or the address of a gateway, such as ``https://gateway:8622``: it
+            stands for Kafka in all of this, and ``topic_prefix`` is the gateway's.
+        token: The bearer token for a gateway.
         service: The name of this service, on every event.
         topic_prefix: The prefix of every topic name.
         family_pattern: Which tools belong to a family, the tools of one server. Give it the same value in all processes.
@@ -110,7 +112,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         SwitchgearError: An argument is impossible. The message names it.
     """
 
-    _servers, _may_be_local = "bootstrap_servers", True
+    _servers, _may_be_local, _may_use_gateway = "bootstrap_servers", True, True
     _settings = ("service", "topic_prefix", "family_pattern", "spool_dir", "parameters_key", "start_wait_s")
     housekeeping: Housekeeping | None = None
 
@@ -118,6 +120,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         self,
         bootstrap_servers: Servers = "localhost:9092",
         *,
+        token: str | None = None,
         service: str = "",
         topic_prefix: str = "switchgear.",
         family_pattern: str = DEFAULT_PATTERN,
@@ -166,6 +169,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         wire = connect(
             self,
             bootstrap_servers,
+            token=token,
             service=service,
             topic_prefix=topic_prefix,
             family_pattern=family_pattern,

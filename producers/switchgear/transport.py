@@ -1,17 +1,18 @@
-"""Make a client's connection to Kafka, or to the in-memory fleet of ``switchgear.testing``."""
+"""Make a client's connection to Kafka, to a gateway, or to the in-memory fleet of ``switchgear.testing``."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from switchgear import arguments
+from switchgear.arguments import OptionError
 from switchgear_schemas.connection import KafkaConnection
 
 if TYPE_CHECKING:
     from switchgear.emitter.emitter import Emitter
-    from switchgear.follower.follower import CircuitFollower
+    from switchgear.follower.base import Follower
     from switchgear.runtime.background_thread import Background
 
 
@@ -20,7 +21,7 @@ class Wire(NamedTuple):
 
     emitter: Emitter | None = None
     """Sends the events."""
-    follower: CircuitFollower | None = None
+    follower: Follower | None = None
     """Reads the fleet's circuits."""
     clock: Callable[[], float] = time.monotonic
     """Monotonic seconds."""
@@ -46,16 +47,27 @@ class Transport(Protocol):
 
 
 Servers = str | KafkaConnection | Transport | None
-"""Addresses of brokers, a connection with its security, a transport, or None for no Kafka."""
+"""Addresses of brokers, the address of a gateway, a connection with its security, a transport, or None for neither."""
+SCHEMES: Final = ("https://", "http://")
+"""The address of a gateway begins with one of them."""
+GATEWAY_LINGER_S: Final = 0.25
+"""Shortest time between two requests with events. The first event after a pause and probes don't wait."""
 
 
-def connect(client: object, servers: Servers, **sending: Any) -> Wire:
+def connect(client: object, servers: Servers, *, token: str | None = None, **sending: Any) -> Wire:
     """Return the connection of ``client``. Starts no thread and opens no socket.
 
     Raises:
         SwitchgearError: An argument is impossible. The message names it.
     """
     arguments.sending(**sending)
+    if isinstance(servers, str) and servers.startswith(SCHEMES):
+        return _over_http(servers, token, **sending)
+    if token is not None:
+        raise OptionError(
+            "token is for a gateway, but bootstrap_servers is not the address of one.",
+            hint='Switchgear("https://gateway:8622", token=…)',
+        )
     if servers is None:
         return Wire()
     service = sending["service"]
@@ -70,3 +82,21 @@ def connect(client: object, servers: Servers, **sending: Any) -> Wire:
     background = Background(f"switchgear-{service}" if service else "switchgear")
     follower = CircuitFollower(connection, topic_prefix=sending["topic_prefix"], background=background)
     return Wire(Emitter(connection, background=background, **sending), follower, background=background)
+
+
+def _over_http(url: str, token: str | None, **sending: Any) -> Wire:
+    if sending["compression"] not in {None, "gzip"}:
+        arguments.impossible("compression", "gzip or None with a gateway", sending["compression"])
+    from switchgear.emitter.emitter import Emitter  # noqa: PLC0415 - see connect
+    from switchgear.over_http.follower import GatewayFollower  # noqa: PLC0415 - see connect
+    from switchgear.over_http.gateway import Gateway  # noqa: PLC0415 - see connect
+    from switchgear.over_http.sender import GatewayDestination  # noqa: PLC0415 - see connect
+    from switchgear.runtime.background_thread import Background  # noqa: PLC0415 - see connect
+
+    gateway = Gateway(url.rstrip("/"), token)
+    service = sending["service"]
+    background = Background(f"switchgear-{service}" if service else "switchgear")
+    follower = GatewayFollower(gateway, background=background)
+    destination = GatewayDestination(gateway)
+    emitter = Emitter(background=background, destination=destination, linger_s=GATEWAY_LINGER_S, **sending)
+    return Wire(emitter, follower, background=background)

@@ -1,1 +1,1 @@
-"""The gateway: Switchgear over HTTP, for clients that don't use Kafka, and from OpenTelemetry traces."""
+"""The gateway: Switchgear over HTTP and OpenTelemetry, for programs that can't be Kafka clients."""

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
+from switchgear_schemas.access_settings import AccessSettings
 from switchgear_schemas.connection import KafkaConnection, SaslMechanism, SecurityProtocol, is_address
 from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.families import DEFAULT_PATTERN, patterns_of
@@ -75,6 +76,12 @@ class ClientSettings(BaseModel):
         description="Longest time that the first call waits until the fleet's circuits are loaded.",
     )
     local: bool = Field(default=False, description="true: no Kafka. The process's own breakers decide alone.")
+    gateway_url: str | None = Field(
+        default=None, description="The address of a gateway, https://host:port, which clients use in place of Kafka."
+    )
+    token: SecretStr | None = Field(
+        default=None, description="The token that commands send to the HTTP API, and clients to a gateway."
+    )
 
     @field_validator("kafka_security_protocol", "kafka_sasl_mechanism", mode="before")
     @classmethod
@@ -116,6 +123,23 @@ class ClientSettings(BaseModel):
             raise ValueError("must be 1 to 64 bytes")
         return value
 
+    @field_validator("token")
+    @classmethod
+    def _one_line(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None:
+            return None
+        text = value.get_secret_value().strip()  # a file ends with a line feed
+        if not text.isascii() or not text.isprintable() or " " in text:
+            raise ValueError("must be one word of printable ASCII characters")
+        return SecretStr(text)
+
+    @field_validator("gateway_url")
+    @classmethod
+    def _gateway(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("must start with http:// or https://")
+        return value
+
     @property
     def topics(self) -> TopicNames:
         """The names of the topics and groups."""
@@ -151,7 +175,7 @@ def _user_data_path() -> Path:
     return user_data_path("switchgear")
 
 
-class Settings(ClientSettings):
+class Settings(AccessSettings, ClientSettings):
     """All settings. ``topic_prefix`` in TOML is ``SWITCHGEAR_TOPIC_PREFIX`` in the environment."""
 
     topic_partitions: int = Field(default=12, ge=1, le=1000)
@@ -201,7 +225,28 @@ class Settings(ClientSettings):
         description="Names, comma-separated (also *.example.com), by which the HTTP API may be asked, beside localhost and addresses. "
         "Unset: all where api_http is more than this machine, else none.",
     )
+    gateway_http: str = Field(default="127.0.0.1:8622", description="host:port the gateway listens on.")
+    gateway_allowed_hosts: str | None = Field(
+        default=None, description="The same as api_allowed_hosts, for the gateway and gateway_http."
+    )
+    gateway_ack_s: float = Field(
+        default=10, ge=0.1, le=60, description="Longest wait of a request for Kafka's acknowledgements; then 503."
+    )
+    gateway_streams_per_token: int = Field(
+        default=4096, ge=1, le=100_000, description="Streams of circuits with one token; then 429."
+    )
+    gateway_otlp_grpc: str | None = Field(
+        default=None, description="host:port where the gateway takes OTLP over gRPC, usually port 4317; unset: nowhere."
+    )
+    gateway_otlp_spans_topic: str | None = Field(
+        default=None, description="Topic of a collector's Kafka exporter with traces, usually otlp_spans."
+    )
+    gateway_otlp_logs_topic: str | None = Field(default=None, description="The same with logs, usually otlp_logs.")
     api_url: str | None = Field(default=None, description="Where the command line finds the HTTP API.")
+    api_cafile: Path | None = Field(
+        default=None,
+        description="PEM file of the CA certificates that commands trust for api_url; the system's where unset.",
+    )
     sql_max_rows: int = Field(default=10_000, ge=1, le=1_000_000)
     sql_max_seconds: float = Field(default=10, gt=0, le=600)
     sql_unwalled: bool = Field(
@@ -209,14 +254,30 @@ class Settings(ClientSettings):
         description="true: readers' SQL runs on the embedded engine also where the system cannot wall its process in.",
     )
 
+    alerts_file: Path | None = Field(default=None, description="Receivers and routes of `switchgear alerts`, TOML.")
+    alerts_state_dir: Path | None = Field(
+        default=None, description="Folder of the alerts that could not be delivered; data_dir/alerts where unset."
+    )
+    alerts_http: str = Field(
+        default="127.0.0.1:8624",
+        description="host:port of the /healthz and /metrics of `switchgear alerts`; port 0: any free one.",
+    )
+    console_url: str | None = Field(default=None, description="Address of the console, for links in alerts.")
+    console_servers: str | None = Field(
+        default=None,
+        description="Addresses of workers, gateways, sinks and alerts, http://host:port, comma-separated: the console's page System shows "
+        "whether each is ready.",
+    )
+
     data_dir: Path = Field(default_factory=_user_data_path, description="What `switchgear up` keeps.")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
 
-    @field_validator("worker_http", "api_http")
+    @field_validator("worker_http", "api_http", "gateway_http", "gateway_otlp_grpc", "alerts_http")
     @classmethod
-    def _address(cls, value: str) -> str:
-        _host_and_port(value)
+    def _address(cls, value: str | None) -> str | None:
+        if value is not None:
+            _host_and_port(value)
         return value
 
     @field_validator("clickhouse_url")
@@ -224,6 +285,21 @@ class Settings(ClientSettings):
     def _store(cls, value: str) -> str:
         if not value.startswith(("chdb:", "http://", "https://")):
             raise ValueError("must start with http://, https:// or chdb:")
+        return value
+
+    @field_validator("console_url")
+    @classmethod
+    def _page(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("must start with http:// or https://")
+        return value
+
+    @field_validator("console_servers")
+    @classmethod
+    def _servers(cls, value: str | None) -> str | None:
+        for url in _listed(value):
+            if not url.startswith(("http://", "https://")):
+                raise ValueError(f"{url!r:.100} must start with http:// or https://")
         return value
 
     @field_validator("clickhouse_reader_url")
@@ -245,12 +321,33 @@ class Settings(ClientSettings):
         )
 
     @property
+    def server_urls(self) -> list[str]:
+        """The addresses of ``console_servers``, without a slash at the end."""
+        return [url.rstrip("/") for url in _listed(self.console_servers)]
+
+    @property
     def embedded(self) -> bool:
         """Whether the ClickHouse engine runs in the process. Then only one process can open the data."""
         return self.clickhouse_url.startswith("chdb:")
 
 
-_EMPTY_IS_UNSET: Final = {name for name, field in ClientSettings.model_fields.items() if field.default in {None, False}}
+def _listed(value: str | None) -> list[str]:
+    return [part for each in (value or "").split(",") if (part := each.strip())]
+
+
+_EMPTY_IS_UNSET: Final = {
+    name
+    for kind in (ClientSettings, AccessSettings)
+    for name, field in kind.model_fields.items()
+    if field.default in {None, False}
+} | {
+    "api_cafile",
+    "console_servers",
+    "gateway_otlp_grpc",
+    "gateway_otlp_logs_topic",
+    "gateway_otlp_spans_topic",
+    "token",
+}
 """Settings for which an empty value means unset, because templates write empty variables. An empty address is still an error."""
 
 

@@ -58,6 +58,16 @@ class TopicNames:
         return f"{self.prefix}sink"
 
     @property
+    def alerts(self) -> str:
+        """Open incidents and messages not yet delivered, of ``switchgear alerts``; compacted, one partition."""
+        return f"{self.prefix}alerts"
+
+    @property
+    def alerts_group(self) -> str:
+        """The consumer group of ``switchgear alerts``, which is also its transactional id."""
+        return f"{self.prefix}alerts"
+
+    @property
     def changelog(self) -> str:
         """The changelog of the workers' table. Faust names it ``{application id}-{table}-changelog``."""
         return f"{self.worker_group}-circuits-changelog"
@@ -118,3 +128,11 @@ def topic_definitions(
             max_message_bytes=4 * MAX_EVENT_BYTES,
         ),
     )
+
+
+def alerts_topic(names: TopicNames, *, replication_factor: int = 1) -> TopicDefinition:
+    """Return the topic that ``switchgear alerts`` creates for itself. Systems without alerts don't have it."""
+    config = {"cleanup.policy": "compact", "segment.ms": "600000", "max.message.bytes": str(4 * MAX_EVENT_BYTES)}
+    if replication_factor >= 3:
+        config["min.insync.replicas"] = "2"
+    return TopicDefinition(names.alerts, partitions=1, replication_factor=replication_factor, config=config)

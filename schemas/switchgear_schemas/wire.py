@@ -7,6 +7,7 @@ fields are skipped.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 from uuid import UUID
@@ -84,13 +85,45 @@ def decode_execution(value: bytes | None) -> Execution:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidExecutionError("", f"the message is not JSON: {error}") from None
     at = event.recorded_at
-    if at is not None:
+    if at is not None and not _is_possible(at):
         aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-        if not EARLIEST <= aware < LATEST:
-            raise InvalidExecutionError(
-                "recorded_at", f"must lie between {EARLIEST.year} and {LATEST.year}, got {aware.isoformat()}"
-            )
+        raise InvalidExecutionError(
+            "recorded_at", f"must lie between {EARLIEST.year} and {LATEST.year}, got {aware.isoformat()}"
+        )
     return event
+
+
+def decode_valid_executions(values: Sequence[bytes]) -> list[Execution] | None:
+    """Decode several messages at once, which is faster than one by one.
+
+    Returns:
+        An execution for each message, as :func:`decode_execution` returns it. None if a message may not be valid, or has something before
+        or after its object: then decode one by one.
+    """
+    if not values or max(map(len, values)) > MAX_EVENT_BYTES:
+        return None
+    lines = b"\n".join(values)
+    # The decoder ignores where a line ends. But no JSON text has `}` before a line break and `{` after it, except between two objects. So
+    # each line has at least one object, and with as many objects as lines it has exactly one.
+    ends = len(values) - 1
+    if not (lines.startswith(b"{") and lines.endswith(b"}") and lines.count(b"}\n{") == lines.count(b"\n") == ends):
+        return None
+    try:
+        events = _decoder.decode_lines(lines)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if len(events) != len(values):
+        return None
+    for event in events:
+        at = event.recorded_at
+        # In the years between, no time zone matters. Comparing instants takes ten times as long.
+        if at is not None and not EARLIEST.year < at.year < LATEST.year - 1 and not _is_possible(at):
+            return None
+    return events
+
+
+def _is_possible(at: datetime) -> bool:
+    return EARLIEST <= (at if at.tzinfo is not None else at.replace(tzinfo=UTC)) < LATEST
 
 
 def _explain(error: msgspec.ValidationError) -> InvalidExecutionError:

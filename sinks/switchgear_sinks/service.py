@@ -6,17 +6,20 @@ import asyncio
 import hashlib
 import signal
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import structlog
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
+from switchgear.telemetry.registry import process_registry
+from switchgear_access.authenticator import Authenticator
+from switchgear_access.listening import check_listen, tls_options
+from switchgear_access.server import Server, listen, make_server, url_of
 from switchgear_schemas.errors import SettingsError, SwitchgearError
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.http_server import Probes, Server, create_probe_app, listen, make_server, url_of
 from switchgear_sinks.migrations import Layout, migrate, pending
+from switchgear_sinks.probes import Probes, create_probe_app
 from switchgear_sinks.store import Store, open_store
 from switchgear_sinks.writer import Writer, WriterLimits, WriterMetrics
 
@@ -44,8 +47,11 @@ async def run_sink(
         SwitchgearError: The sink can't start, or can't continue. The message says why.
     """
     layout = Layout.of(settings)
+    api = api or settings.embedded
+    authenticator = _access(settings) if api else None
+    tls = tls_options(settings)
     stopping = _stop_on_signals()
-    registry = _registry()
+    registry = process_registry("sink")
     with listen(settings.api_http, _ADDRESS_SETTING) as listening:
         async with await open_store(settings) as store:
             log.info("store opened", store=str(store.location))
@@ -63,13 +69,23 @@ async def run_sink(
             def readiness() -> Mapping[str, bool]:
                 return {"writer": writer.ready}
 
-            if api or settings.embedded:
-                from switchgear_sinks.api.app import create_app  # noqa: PLC0415 - a sink alone does without it
-
-                app = create_app(store, settings, registry=registry, readiness=readiness)
-            else:
+            if not api:
                 app = create_probe_app(Probes(store, registry, readiness))
-            await _run(stopping, make_server(app), listening, writer)
+                await _run(stopping, make_server(app, tls=tls), listening, writer)
+                return
+            from switchgear_sinks.api.app import create_app  # noqa: PLC0415 - a sink alone does without it
+            from switchgear_sinks.api.console.console import Console  # noqa: PLC0415 - as above
+
+            async with Console(store, settings, follow=True) as console:
+                app = create_app(
+                    store,
+                    settings,
+                    registry=registry,
+                    readiness=readiness,
+                    authenticator=authenticator,
+                    console=console,
+                )
+                await _run(stopping, make_server(app, tls=tls), listening, writer, console.end_streams)
 
 
 async def run_api(settings: Settings, *, grpc_address: str | None = None) -> None:
@@ -90,17 +106,32 @@ async def run_api(settings: Settings, *, grpc_address: str | None = None) -> Non
             hint="To run the API alone, set SWITCHGEAR_CLICKHOUSE_URL to a ClickHouse server, http://host:8123/switchgear.",
         )
     from switchgear_sinks.api.app import create_app  # noqa: PLC0415 - as above
+    from switchgear_sinks.api.console.console import Console  # noqa: PLC0415 - as above
 
+    authenticator = _access(settings)
+    tls = tls_options(settings)
     stopping = _stop_on_signals()
-    registry = _registry()
+    registry = process_registry("api")
     with listen(settings.api_http, _ADDRESS_SETTING) as listening:
         async with await open_store(settings) as store:
             log.info("store opened", store=str(store.location))
             missing = await pending(store)
             if missing:
                 log.warning("tables are missing or old: a sink creates them when it starts", migrations=len(missing))
-            async with _grpc(store, grpc_address):
-                await _run(stopping, make_server(create_app(store, settings, registry=registry)), listening, None)
+            async with _grpc(store, grpc_address), Console(store, settings, follow=True) as console:
+                app = create_app(store, settings, registry=registry, authenticator=authenticator, console=console)
+                await _run(stopping, make_server(app, tls=tls), listening, None, console.end_streams)
+
+
+def _access(settings: Settings) -> Authenticator:
+    """Return the ways to log in to the API.
+
+    Raises:
+        SettingsError: A setting is wrong, or other machines could reach an API without tokens.
+    """
+    authenticator = Authenticator.of(settings)
+    check_listen(settings.api_http, authenticator, _ADDRESS_SETTING)
+    return authenticator
 
 
 @asynccontextmanager
@@ -116,13 +147,20 @@ async def _grpc(store: Store, address: str | None) -> AsyncIterator[None]:
         yield
 
 
-async def _run(stopping: asyncio.Event, server: Server, listening: socket.socket, writer: Writer | None) -> None:
+async def _run(
+    stopping: asyncio.Event,
+    server: Server,
+    listening: socket.socket,
+    writer: Writer | None,
+    end_streams: Callable[[], None] = lambda: None,
+) -> None:
     """Run everything until a signal, or until one task ends. Then end the others, and raise what failed."""
     tasks = [asyncio.create_task(server.serve(sockets=[listening]), name="http")]
     if writer is not None:
         tasks.append(asyncio.create_task(writer.run(), name="writer"))
     signalled = asyncio.create_task(stopping.wait(), name="stop")
-    ready = asyncio.create_task(_announce(server, writer, url_of(listening)), name="ready")
+    scheme = "https" if server.config.is_ssl else "http"
+    ready = asyncio.create_task(_announce(server, writer, url_of(listening, scheme)), name="ready")
     try:
         await asyncio.wait([*tasks, signalled], return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -130,6 +168,7 @@ async def _run(stopping: asyncio.Event, server: Server, listening: socket.socket
         ready.cancel()
         if writer is not None:
             writer.stop()
+        end_streams()
         server.stop()
         _, late = await asyncio.wait(tasks, timeout=_STOP_LIMIT_S)
         for task in late:
@@ -154,14 +193,6 @@ def _stop_on_signals() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     return stopping
-
-
-def _registry() -> CollectorRegistry:
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)
-    GCCollector(registry=registry)
-    return registry
 
 
 def _instance_of(store: Store) -> str | None:

@@ -2,19 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from switchgear.telemetry.registry import process_registry
 
 STATES: Final = ("closed", "open", "half_open", "forced_open", "disabled", "metrics_only")
+MOST_CIRCUITS: Final = 1_000
+"""The most circuits that one worker exports by name."""
+
+
+class CircuitStates:
+    """A collector with one series per circuit, read at each scrape. A closed circuit has a series, too.
+
+    Attributes:
+        listed: Returns the id and the state of each circuit. Those that are not closed come first.
+    """
+
+    def __init__(self) -> None:
+        self.listed: Callable[[], Iterable[tuple[str, str]]] = tuple
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the series of the first :data:`MOST_CIRCUITS` circuits."""
+        family = GaugeMetricFamily(
+            "switchgear_worker_circuit_state",
+            f"1 for the state of each circuit of a tool or a family; {MOST_CIRCUITS} circuits at most, closed ones last.",
+            labels=("circuit", "state"),
+        )
+        for each in islice(self.listed(), MOST_CIRCUITS):
+            family.add_metric(each, 1)
+        yield family
 
 
 class WorkerMetrics:
     """The counters and gauges of one worker process. The exact totals of a circuit are in its row."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        self.registry = process_registry("worker")
+        self.circuit_states = CircuitStates()
+        self.registry.register(self.circuit_states)
 
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"switchgear_worker_{name}", text, labels, registry=self.registry)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any, Final, cast
 
 import structlog
@@ -17,9 +17,10 @@ from aiokafka.errors import KafkaError
 from faust.types import TP, EventT
 
 from switchgear.fleet import Changes, FleetFold
-from switchgear.fleet.rows import Placement, PolicyOverrides
+from switchgear.fleet.rows import Placement, PolicyOverrides, is_circuit
 from switchgear.runtime.throttled_log import Throttle
 from switchgear_schemas import DeadLetter, SwitchgearError
+from switchgear_schemas.families import is_family_circuit, tool_of_circuit
 from switchgear_schemas.settings import Settings
 from switchgear_stream.app import WorkerApp
 from switchgear_stream.batching import BatchAction, OffsetSequence
@@ -73,6 +74,7 @@ class Owner:
         self._states: dict[str, str] = {}
         self.progressed_at = time.monotonic()
         table.on_recovered = self.on_recovered
+        metrics.circuit_states.listed = self.circuits
 
     async def batch(self, *events: EventT[Any]) -> None:
         """Fold a group of batches, at most one per partition, and acknowledge them. A failure ends the process; nothing is raised."""
@@ -248,6 +250,17 @@ class Owner:
         found["closed"] = len(rows) - others - len(self._states)
         return dict(found)
 
+    def circuits(self) -> Iterator[tuple[str, str]]:
+        """Yield the id and the state of each circuit of a tool or a family, closed ones last.
+
+        Circuits of users and sessions are left out: their names come and go without end, and may identify a person.
+        """
+        states = self._states
+        yield from ((circuit, state) for circuit, state in states.items() if _is_shared(circuit))
+        for key in self._table.rows:
+            if is_circuit(key) and (circuit := key.decode()) not in states and _is_shared(circuit):
+                yield circuit, "closed"
+
     def _count(self, changes: Changes) -> None:
         metrics = self._metrics
         metrics.executions.inc(changes.folded)
@@ -273,3 +286,7 @@ class Owner:
             last = letters[-1]
             count = left_out + len(letters)
             log.warning("dead_letters", count=count, last=last.key.decode(), field=last.field, reason=last.reason)
+
+
+def _is_shared(circuit: str) -> bool:
+    return tool_of_circuit(circuit) == circuit or is_family_circuit(circuit)

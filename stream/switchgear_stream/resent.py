@@ -5,9 +5,11 @@ partition counts, so every replay of the log gives the same result. A marked eve
 valid execution with the same ``metric_id``. That record must be appended at most :data:`SLACK_S` before the event was recorded. The fence
 reads this part of the partition (the window) once for all marked events of a batch, and remembers it for the next batches.
 
-Not covered: a copy without the mark or without ``metric_id``, and a marked event that overtakes its first copy. It can overtake when a
-stalled broker takes the later of two requests first. It can also overtake when the producer's partitioner sent the first copy to a wrong
-partition.
+A marked event may overtake its first copy: a gateway that stood still sends it after another gateway has sent the marked one. Then the
+marked one counts, and the first copy doesn't. The fence remembers the marked events of the last two minutes for that.
+
+Not covered: a copy without the mark or without ``metric_id``, and an overtaken first copy if the partition got another owner in between, or
+if the producer's partitioner sent it to a wrong partition.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from aiokafka.errors import KafkaError
 from switchgear.fleet import LogRecord
 from switchgear_schemas import InvalidExecutionError
 from switchgear_schemas.headers import RESENT
+from switchgear_schemas.marked_ids import MarkedIds
 from switchgear_schemas.settings import Settings
 from switchgear_schemas.wire import Execution, decode_execution
 from switchgear_stream.metrics import WorkerMetrics
@@ -88,10 +91,12 @@ class ResentFence:
         self._away_s = away_s
         self._got_at = -math.inf
         self._memories: dict[int, Memory] = {}
+        self._overtaking: dict[int, MarkedIds] = {}
 
     def forget(self) -> None:
         """Forget every partition, because their assignment changes."""
         self._memories.clear()
+        self._overtaking.clear()
 
     async def without_copies(self, records: list[_R]) -> list[_R]:
         """Return the records of one batch without the copies of earlier records.
@@ -105,9 +110,13 @@ class ResentFence:
             TimeoutError, KafkaError: The broker delivered nothing for 30 s.
         """
         marked = {record.offset: event for record in records if (event := self._marked(record)) is not None}
-        if not marked:
+        if not records:
             return records
         partition, first = records[0].partition, records[0].offset
+        overtaking = self._overtaking.setdefault(partition, MarkedIds())
+        some_overtook = overtaking.any_at(records[0].timestamp)
+        if not marked:
+            return self._not_overtaken(records, overtaking) if some_overtook else records
         starts = {
             record.offset: self._start(record, marked[record.offset]) for record in records if record.offset in marked
         }
@@ -122,12 +131,25 @@ class ResentFence:
             start = starts.get(record.offset)
             if start is not None and identity is not None and memory.appended_ms.get(identity, -1) >= start:
                 self._metrics.resent.labels("copy").inc()
+            elif start is None:
+                kept += self._not_overtaken([record], overtaking)
             else:
                 kept.append(record)
-                if start is not None:
-                    self._metrics.resent.labels("first").inc()
+                self._metrics.resent.labels("first").inc()
+                if identity is not None:
+                    overtaking.add(identity, record.timestamp)
             memory.add(record, identity)
         self._remember(partition, memory)
+        return kept
+
+    def _not_overtaken(self, records: list[_R], overtaking: MarkedIds) -> list[_R]:
+        """Return the unmarked records whose marked copy has not counted already."""
+        kept = [
+            record
+            for record in records
+            if (found := _identity(record)) is None or not overtaking.overtook(found, record.timestamp)
+        ]
+        self._metrics.resent.labels("copy").inc(len(records) - len(kept))
         return kept
 
     def _marked(self, record: LogRecord) -> Execution | None:

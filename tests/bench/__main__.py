@@ -45,6 +45,7 @@ BENCHES: Final[dict[str, Bench]] = {
     ),
     "adapters": Bench("What each adapter adds to a tool call of its framework"),
     "mcp_proxy": Bench("What the MCP proxy adds to a tool call, beside a bare proxy of FastMCP"),
+    "gateway": Bench("Executions a second through one core of the gateway, beside a bare echo of the same bytes"),
     "fleet_probes": Bench("Probes per recovery at 1, 10 and 50 processes, beside breakers of one process"),
     "fleet_latency": Bench(
         "From the failing call to the refusal in twenty other processes",
@@ -53,6 +54,9 @@ BENCHES: Final[dict[str, Bench]] = {
     "server_outage": Bench(
         "A server with 40 tools dies under 20 processes: until all are refused, with server circuits and without"
     ),
+    "fan_out": Bench("One gateway with 2,000 streams: latency, memory, and all clients at once"),
+    "idle_followers": Bench("What an idle follower costs a broker, with long fetches and short ones"),
+    "scale": Bench("Gateways, partitions and brokers for 10,000, 100,000 and a million processes"),
     "fleet_failover": Bench("Workers killed: how long until their circuits move, and do versions rise?"),
     "worker_bench": Bench("Events a second through the worker, beside a stock agent"),
     "sink": Bench("Rows a second from Kafka to ClickHouse, beside bare inserts and the plain ways"),

@@ -13,7 +13,7 @@ from typing import Literal
 from tests.support.processes import Child
 from tests.support.waiting import holds_within
 
-Role = Literal["worker", "sink", "emitter", "guard"]
+Role = Literal["worker", "sink", "gateway", "emitter", "guard", "poster"]
 Start = Callable[["Member"], Child]
 RESTART_S = 0.5
 """Pause before the supervisor restarts a process that ended."""

@@ -29,8 +29,8 @@ async def heal(stage: Stage) -> None:
 
 
 async def end_load(stage: Stage) -> None:
-    """End every emitter and guard. Each waits for its open sends."""
-    await asyncio.gather(*[stage.fleet.retire(member) for member in stage.fleet.of("emitter", "guard")])
+    """End the load. Each process waits for its open sends."""
+    await asyncio.gather(*[stage.fleet.retire(member) for member in stage.fleet.of("emitter", "guard", "poster")])
 
 
 async def no_lag(stage: Stage, limit_s: float = LIMIT_S) -> dict[str, int]:

@@ -1,4 +1,7 @@
-"""Everything that a run starts: brokers, ClickHouse, workers, sinks, emitters and guards, with a controllable link between each two."""
+"""Everything that a run starts: brokers, ClickHouse, workers, sinks, gateways, and the load on Kafka and on the gateways.
+
+There is a controllable link between each two that talk.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,9 @@ SESSION_S = 6.0
 CLOCKS = (0.0, 0.0, 0.0, 600.0, -600.0)
 """The clock error of each emitter, in seconds."""
 READY_S = 150.0
+GATEWAYS = 2
+ACK_S = 4.0
+"""How long a gateway waits for Kafka. It is shorter than most faults, so clients are told that the result is unknown."""
 
 
 class ClickHouse:
@@ -94,7 +100,9 @@ class Stage:
             folder.mkdir()
         self.network = Network()
         self.cluster = Cluster(self.folder / "kafka", brokers, self.network)
-        inner, self._outer = steady_ports(2)
+        inner, self._outer, *others = steady_ports(2 + 2 * GATEWAYS)
+        self._gateways = list(zip(others[:GATEWAYS], others[GATEWAYS:], strict=True))
+        """The port of each gateway, and that of the link to it."""
         self.clickhouse = ClickHouse(self.folder / "clickhouse", self.logs / "clickhouse.log", inner)
         self.fleet = Fleet(self.logs)
         self._supervision: asyncio.Task[None] | None = None
@@ -115,7 +123,13 @@ class Stage:
             sink_batch_max_rows=2_000,
             sink_batch_max_age_s=0.2,
             policy_file=Path(__file__).with_name("policies.toml"),
+            gateway_ack_s=ACK_S,
         )
+
+    @property
+    def gateways(self) -> list[str]:
+        """The gateways' addresses for the load, over their links."""
+        return [f"http://127.0.0.1:{outer}" for _, outer in self._gateways]
 
     async def start(self) -> None:
         """Start everything, and wait until workers and sinks are ready."""
@@ -127,17 +141,23 @@ class Stage:
         for number in (1, 2):
             self.fleet.add("worker", f"worker-{number}", self.starts("worker"))
             self.fleet.add("sink", f"sink-{number}", self.starts("sink"))
+        for number, (inner, outer) in enumerate(self._gateways, 1):
+            await self.network.add(f"load/gateway-{number}", outer, inner)
+            self.fleet.add("gateway", f"gateway-{number}", self.starts_gateway(inner))
         self._supervision = asyncio.create_task(self.fleet.supervise())
         await self.ready()
         for number, clock in enumerate(CLOCKS, 1):
-            share = 0.3 if clock == 0 else 0.05
+            share = 0.25 if clock == 0 else 0.05
             self.fleet.add("emitter", f"emitter-{number}", self.loads("emit", share * self.rate, clock))
         for number, clock in enumerate((0.0, 0.0, 600.0), 1):
             self.fleet.add("guard", f"guard-{number}", self.loads("guard", 40.0, clock))
+        for number, url in enumerate(self.gateways, 1):
+            self.fleet.add("guard", f"guard-on-gateway-{number}", self.loads("guard", 20.0, 0.0, url))
+            self.fleet.add("poster", f"poster-{number}", self.loads("post", 0.075 * self.rate, 0.0, *self.gateways))
 
     async def ready(self) -> None:
-        """Wait until every worker and sink has logged that it is ready."""
-        members = [each for each in self.fleet.of("worker", "sink") if each.child is not None]
+        """Wait until every worker, sink and gateway has logged that it is ready."""
+        members = [each for each in self.fleet.of("worker", "sink", "gateway") if each.child is not None]
         if not await holds_within(lambda: not _not_ready(members), READY_S):
             raise RuntimeError(f"Not ready within {READY_S:g} s: {', '.join(_not_ready(members))}.")
 
@@ -149,13 +169,29 @@ class Stage:
 
         return start
 
-    def loads(self, kind: str, rate: float, clock: float) -> Start:
-        """Return a function that starts a load process. Each start has its own ledger and seed."""
+    def starts_gateway(self, port: int) -> Start:
+        """Return a function that starts a gateway on a port. It shares the links to the brokers with the load."""
+
+        def start(member: Member) -> Child:
+            settings = self.settings("client").model_copy(update={"gateway_http": f"127.0.0.1:{port}"})
+            return switchgear("gateway", log=self._log(member), settings=settings)
+
+        return start
+
+    def loads(self, kind: str, rate: float, clock: float, *servers: str) -> Start:
+        """Return a function that starts a load process, on the brokers or on gateways. Each start has its own ledger and seed."""
 
         def start(member: Member) -> Child:
             life = f"{member.name}-{member.spawned}"
             command = [
-                *(sys.executable, "-m", "tests.chaos.load", kind, "--bootstrap", self.cluster.bootstrap("client")),
+                *(
+                    sys.executable,
+                    "-m",
+                    "tests.chaos.load",
+                    kind,
+                    "--servers",
+                    *(servers or [self.cluster.bootstrap("client")]),
+                ),
                 *("--prefix", PREFIX, "--ledger", str(self.ledgers / f"{life}.ledger"), "--rate", str(rate)),
                 *("--seed", str(zlib.crc32(f"{self.seed} {life}".encode())), f"--clock={clock}"),
             ]

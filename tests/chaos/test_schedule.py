@@ -9,13 +9,14 @@ from tests.chaos.schedule import RECOVER_S, Span, missing, plan
 
 SPANS = {name: kind.span for name, kind in KINDS.items()}
 WANTED = {
-    *(f"{role}-{what}" for role in ("worker", "sink", "emitter") for what in ("kill", "end", "sleep")),
+    *(f"{role}-{what}" for role in ("worker", "sink", "emitter", "gateway") for what in ("kill", "end", "sleep")),
     *("broker-kill", "broker-end", "brokers-kill", "brokers-end", "leader-kill", "rebalance-storm", "clock-off"),
     *(
         f"net-{what}-{whom}"
         for what in ("slow", "cut")
         for whom in ("worker", "sink", "client", "replica", "clickhouse")
     ),
+    "net-cut-gateway",
     *(f"clickhouse-{what}" for what in ("refuses", "slow", "breaks-off", "gone")),
     *(f"input-{what}" for what in ("again", "misdirected", "late", "out-of-order", "junk")),
     *(f"poison-{what}" for what in ("oversized", "keys", "headers", "unreadable", "state", "policies")),

@@ -7,12 +7,13 @@ from tests.chaos.faults.all_kinds import KINDS
 from tests.chaos.run import Run
 
 pytestmark = pytest.mark.integration
-SEED = 191
-SECONDS = 30
+SEED = 1426
+SECONDS = 36
 POISON = tuple(name for name in KINDS if name.startswith("poison-"))
 STRUCK = (
     *("worker-kill", "worker-end", "sink-kill", "sink-end", "emitter-kill", "emitter-end", "broker-kill"),
     *("net-cut-worker", "net-cut-sink", "net-slow-client", "clickhouse-refuses", "clickhouse-gone"),
+    *("gateway-kill", "gateway-sleep", "net-cut-gateway"),
     *("input-again", "input-misdirected", "input-junk", "input-late", "clock-off"),
     *POISON,
 )

@@ -3,19 +3,21 @@
 import asyncio
 import json
 import shlex
+import shutil
 import subprocess
 
 import pytest
 
 from switchgear_cli.local.ports import any_free_port
 from switchgear_stream.inspect import read_rows
+from tests.support.gateway import running_gateway
 from tests.support.processes import all_ended, python, run, settings_environment, switchgear
 from tests.support.recount import read_topic
 from tests.support.snippets import REPOSITORY, snippets
 
 pytestmark = pytest.mark.integration
 GUARD, SUBSCRIBE = snippets("README.md", "python")
-COMMANDS, FIRST, SERVERS, QUESTIONS, STEPS = snippets("README.md", "sh")
+COMMANDS, FIRST, CURL, SERVERS, QUESTIONS, STEPS = snippets("README.md", "sh")
 TOOL = "mcp:stocks:get_quote"
 (EMIT,) = snippets("docs/events.md", "python")
 
@@ -183,6 +185,25 @@ def test_operator_commands_of_the_readme_open_a_circuit_and_hand_it_back(setting
             done = run(*line[1:], "--json", settings=settings)
             assert done.returncode == 0, done.stderr
             assert json.loads(done.stdout)["circuit"]["state"] == state
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_curl_of_the_readme_and_the_guide_sends_executions_to_a_gateway(make_settings, tmp_path):
+    guide, decide = [each for each in snippets("docs/guide/gateway.md", "sh") if each.startswith("curl")]
+    settings = make_settings(gateway_http="127.0.0.1:0")
+    with running_gateway(settings, tmp_path / "gateway.log") as gateway:
+
+        def answer(command: str) -> str:
+            addressed_there = command.replace("http://127.0.0.1:8622", gateway.url)
+            assert addressed_there != command
+            done = subprocess.run(["sh", "-c", addressed_there], capture_output=True, text=True, timeout=60, check=True)
+            return done.stdout
+
+        for command in (CURL, guide):
+            assert [answer(command) + "\n"] == snippets("docs/guide/gateway.md", "output")
+        assert json.loads(answer(decide))["allowed"] is True
+    stored = asyncio.run(read_topic(settings.kafka_bootstrap_servers, settings.topics.executions))
+    assert [json.loads(record.value)["status"] for record in stored] == ["success", "error"] * 2
 
 
 def test_command_of_the_readme_puts_servers_behind_the_proxy(tmp_path):

@@ -48,6 +48,7 @@ class Environment:
         more: Other requirements.
         titles: How the table calls the test classes, if the framework's name isn't enough.
         key: Distinguishes environments with the same framework.
+        bare: Whether it has neither Switchgear nor the packages for tests.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Environment:
     more: tuple[str, ...] = ()
     titles: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
+    bare: bool = False
 
     @property
     def title(self) -> str:
@@ -66,7 +68,7 @@ class Environment:
     @property
     def requirements(self) -> tuple[str, ...]:
         """What to install besides Switchgear."""
-        return (f"{self.name}=={self.version}", *self.more, *TOOLS)
+        return (f"{self.name}=={self.version}", *self.more, *(() if self.bare else TOOLS))
 
 
 def _pair(
@@ -114,6 +116,21 @@ ENVIRONMENTS: Final = (
     ),
 )
 NEWEST: Final = tuple(each for each in ENVIRONMENTS if not each.older)
+INSTRUMENTED: Final = Environment(
+    "openinference-instrumentation-langchain",
+    "0.1.80",
+    (),
+    more=(
+        "langchain-core==1.8.3",
+        "langfuse==5.0.4",
+        "opentelemetry-exporter-otlp-proto-grpc==1.45.2",
+        "opentelemetry-exporter-otlp-proto-http==1.45.2",
+        "pydantic-ai-slim==2.68.0",
+    ),
+    key="otel",
+    bare=True,
+)
+"""The instrumentation libraries whose exports the gateway takes in its tests, for programs without Switchgear."""
 
 
 @dataclass
@@ -134,7 +151,8 @@ class Results:
 def python_of(environment: Environment) -> Path:
     """Install an environment, unless it is there, and return its Python."""
     uv = _uv()
-    wanted = "\n".join((sys.version, (ROOT / "pyproject.toml").read_text(), *environment.requirements))
+    ours = "" if environment.bare else (ROOT / "pyproject.toml").read_text()
+    wanted = "\n".join((sys.version, ours, *environment.requirements))
     folder = Path(sys.prefix) / "adapters" / environment.title
     python, stamp = folder / "bin" / "python", folder / "installed"
     digest = hashlib.sha256(wanted.encode()).hexdigest()
@@ -148,8 +166,7 @@ def python_of(environment: Environment) -> Path:
                 "--quiet",
                 "--python",
                 str(python),
-                "--editable",
-                f"{ROOT}[service]",
+                *(() if environment.bare else ("--editable", f"{ROOT}[service]")),
                 *environment.requirements,
             ]
         )

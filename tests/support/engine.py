@@ -18,7 +18,7 @@ from switchgear_sinks.store import Store, open_store
 
 TABLES = (
     "tool_metrics", "tool_errors", "tool_slow_calls", "tool_error_types_15m", "tool_caller_errors_15m",
-    "tool_counts_1m", "tool_latency_15m", "circuit_transitions",
+    "tool_counts_1m", "tool_latency_15m", "circuit_transitions", "operator_actions",
 )  # fmt: skip
 _INSERT = {"date_time_input_format": "best_effort", "insert_deduplicate": 0}
 

@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -42,18 +42,25 @@ def default_ports() -> Iterator[None]:
 
 
 class Up:
-    """A system that is ready when the ``with`` block begins."""
+    """A system that is ready when the ``with`` block begins.
 
-    def __init__(self, folder: Path, *flags: str) -> None:
+    Args:
+        folder: Its data folder.
+        flags: More flags of ``switchgear up``.
+        extra: More variables of its environment, which its commands have too.
+    """
+
+    def __init__(self, folder: Path, *flags: str, extra: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self._flags = flags
+        self._extra = dict(extra or {})
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(default_ports())
             command = ("up", "--data-dir", str(self.folder), "--api-port", str(any_free_port()), *self._flags)
             self.child = stack.enter_context(
-                switchgear(*command, log=self.folder.parent / f"up-{time.monotonic_ns()}.log")
+                switchgear(*command, log=self.folder.parent / f"up-{time.monotonic_ns()}.log", extra=self._extra)
             )
             self.child.wait_for_output("export SWITCHGEAR_API_URL=", READY_S)
             self._running = stack.pop_all()
@@ -78,7 +85,7 @@ class Up:
 
     def ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command with its folder as SWITCHGEAR_DATA_DIR."""
-        return run(*arguments, extra={"SWITCHGEAR_DATA_DIR": str(self.folder)})
+        return run(*arguments, extra=self._extra | {"SWITCHGEAR_DATA_DIR": str(self.folder)})
 
     def value(self, query: str) -> Any:
         """Return the single value of a query of its store."""

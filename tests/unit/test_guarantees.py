@@ -8,7 +8,7 @@ import pytest
 
 from switchgear.client import SwitchgearStatus
 from switchgear.emitter.status import EmitterStatus
-from switchgear.follower.follower import FollowerStatus
+from switchgear.follower.status import FollowerStatus
 from switchgear_schemas.settings import Settings
 from switchgear_stream.metrics import WorkerMetrics
 from tests.support.snippets import REPOSITORY

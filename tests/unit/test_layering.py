@@ -9,9 +9,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = {  # top to bottom
     "switchgear_cli": ROOT / "deploy/switchgear_cli",
+    "switchgear_alerts": ROOT / "sinks/switchgear_alerts",
     "switchgear_sinks": ROOT / "sinks/switchgear_sinks",
     "switchgear_stream": ROOT / "stream/switchgear_stream",
     "switchgear_gateway": ROOT / "producers/switchgear_gateway",
+    "switchgear_access": ROOT / "producers/switchgear_access",
     "switchgear": ROOT / "producers/switchgear",
     "switchgear_schemas": ROOT / "schemas/switchgear_schemas",
 }
@@ -20,7 +22,12 @@ CONFINED = {  # a library -> the only packages that may import it
     "mode": {"switchgear_stream"},
     "clickhouse_connect": {"switchgear_sinks"},
     "chdb": {"switchgear_sinks"},
-    "starlette": {"switchgear_gateway", "switchgear_sinks"},
+    "aiosmtplib": {"switchgear_alerts"},
+    "apprise": {"switchgear_alerts"},
+    "cloudevents": {"switchgear_alerts"},
+    "standardwebhooks": {"switchgear_alerts"},
+    "starlette": {"switchgear_access", "switchgear_alerts", "switchgear_gateway", "switchgear_sinks"},
+    "jwt": {"switchgear_access"},
     "cyclopts": {"switchgear_cli"},
     "jgo": {"switchgear_cli"},
     "matplotlib": {"switchgear_cli"},
@@ -29,7 +36,7 @@ CONFINED = {  # a library -> the only packages that may import it
 }
 SDK_MAY_IMPORT = {"aiokafka", "msgspec", "pydantic", "switchgear", "switchgear_schemas", "uuid_utils"}
 # Imported inside the function that needs it, with a clear error where it is missing; pytest by its own plugin.
-SDK_WITH_EXTRA = {"google", "opentelemetry", "prometheus_client", "pytest", "yaml"}
+SDK_WITH_EXTRA = {"google", "httpx", "opentelemetry", "prometheus_client", "pytest", "yaml"}
 # Only the adapter of a framework imports it, and only that adapter.
 FRAMEWORKS = {
     "agent_framework": {"agent_framework"},

@@ -23,9 +23,9 @@ from switchgear_cli.emit.run import EmitPlan, emit_lines
 from switchgear_cli.emit.sending import ChunkSender, Tally
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.reads.formats import plain
-from switchgear_cli.replay.history import read_history
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.settings import Settings, load_settings
+from switchgear_sinks.replay.history import read_history
 
 INTERRUPTED: Final = 130
 

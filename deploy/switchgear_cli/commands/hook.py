@@ -9,9 +9,10 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from switchgear_cli.hook import install as settings_file
-from switchgear_cli.hook.calls import DEFAULT_TOOLS, Options
+from switchgear_cli.hook.calls import Options
 from switchgear_cli.hook.run import Line, run
 from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.claude_code import DEFAULT_TOOLS
 
 hook = App(name="hook", help="Guard the tools of Claude Code with circuit breakers.")
 

@@ -9,7 +9,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from switchgear_cli.operate.run import CircuitOptions, CommandOptions, operate
+from switchgear_cli.operate.options import CircuitOptions, CommandOptions
+from switchgear_cli.operate.run import operate
 
 _ALL = CircuitOptions()
 _DEFAULT = CommandOptions()

@@ -14,8 +14,9 @@ from switchgear.policies import Explanation, PolicySet
 from switchgear.policies.policy_set import BUILT_IN
 from switchgear_cli.discovery import client_settings
 from switchgear_cli.logs import configure_client_logging
+from switchgear_cli.operate.options import CommandOptions, NameOptions
 from switchgear_cli.operate.policy_values import policy_from
-from switchgear_cli.operate.run import CommandOptions, NameOptions, clear_policy, set_policy
+from switchgear_cli.operate.run import clear_policy, set_policy
 from switchgear_cli.reads import output
 from switchgear_cli.reads.formats import plain
 from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name, words
@@ -79,7 +80,7 @@ def show(
     set_live: dict[str, str] | None = None
     remark = ""
     if live is not False:
-        from switchgear_cli.operate.policy_values import in_force, overridden  # noqa: PLC0415 - imports aiokafka, 100 ms
+        from switchgear_sinks.operate.policy_in_force import in_force, overridden  # noqa: PLC0415 - imports aiokafka, 100 ms
 
         try:
             timeout_s = _READ_S if live else _GLANCE_S

@@ -14,13 +14,13 @@ from switchgear.policies import PolicySet
 from switchgear_cli.reads.client import connect
 from switchgear_cli.reads.formats import plain
 from switchgear_cli.reads.history import stored_history
-from switchgear_cli.replay import replay as replay_history
-from switchgear_cli.replay.history import HistoryLine, read_history
 from switchgear_cli.times import parse_instant
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.settings import load_settings
+from switchgear_sinks.replay import replay as replay_history
+from switchgear_sinks.replay.history import HistoryLine, read_history
 
 
 def replay(

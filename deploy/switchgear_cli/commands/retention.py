@@ -19,7 +19,7 @@ from switchgear_cli.reads.client import ApiClient, ApiUnavailableError, connect
 from switchgear_cli.reads.formats import named, plain
 from switchgear_cli.up_record import UpRecord
 from switchgear_schemas.errors import StoreUnavailableError
-from switchgear_schemas.settings import Settings
+from switchgear_schemas.settings import Settings, load_settings
 from switchgear_sinks.migrations import (
     Layout,
     RetentionRules,
@@ -148,7 +148,7 @@ def _ask(
         rules = asyncio.run(_opened(settings, directly))
         place = str(StoreLocation.parse(settings.clickhouse_url, settings.data_dir))
         return rules.to_dict() | {"store": place}, place
-    with connect(chosen.api_url) if record is None else ApiClient(record.api_url) as api:
+    with connect(chosen.api_url) if record is None else ApiClient.of(load_settings(), record.api_url) as api:
         try:
             answer = by_api(api)
         except ApiUnavailableError as error:

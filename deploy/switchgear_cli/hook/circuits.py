@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -17,7 +17,6 @@ from switchgear.breaker import Breaker, BreakerPermit
 from switchgear.breaker.snapshot import SnapshotError
 from switchgear.breaker.states import PASSING
 from switchgear.breaker.values import Cause, PlainPolicy, policy_in_force
-from switchgear.classify import Classification, classify_result, outage_in_text
 from switchgear.follower.view import CircuitView, UnreadableCircuitError, decode_view
 from switchgear.guard.caller_errors import DEFAULT_MAX_CALLER_ERRORS, CallerErrorLimit, CallerErrors
 from switchgear.guard.decision import CircuitDecision
@@ -25,10 +24,11 @@ from switchgear.guard.families import Family, FamilyPermit
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit, LocalPolicies
 from switchgear.guard.permits import CallReport, Permit, Reporter
 from switchgear.guard.rejections import Rejection
+from switchgear.integrations.claude_code import Ended
 from switchgear.prompts import NoticeBoard
-from switchgear.redaction import redact
-from switchgear_cli.hook.calls import Call, family_pattern
+from switchgear_cli.hook.calls import family_pattern
 from switchgear_cli.hook.state import SavedCircuit, State
+from switchgear_schemas.claude_code import Call
 from switchgear_schemas.families import family_circuit_id, is_family_circuit, model_name
 
 if TYPE_CHECKING:
@@ -56,15 +56,6 @@ class _Policies:
 
     def effective_family(self, _family: str) -> BreakerPolicy:
         return self._FAMILY
-
-
-class Ended(NamedTuple):
-    """How a call ended."""
-
-    error: str | None = None
-    """The message without secrets. None for a success."""
-    classification: Classification | None = None
-    duration_ms: float | None = None
 
 
 class _SavedPermit(msgspec.Struct, array_like=True):
@@ -189,33 +180,12 @@ def record(state: State, call: Call, ended: Ended, clock: Callable[[], float] = 
         state.keep_caller(call.session, call.tool, errors.saved(call.session, call.tool), now)
 
 
-def failure(error: str, *, interrupted: bool) -> tuple[str, Classification]:
-    """Return a failure's message without secrets, and its class."""
-    found = "cancelled" if interrupted else outage_in_text(error) or "tool"
-    return redact(error), found if isinstance(found, Classification) else Classification(found)
-
-
-def failed_result(response: Mapping[str, Any]) -> tuple[str, Classification] | None:
-    """Return the same for a result that says it failed, else None."""
-    found = classify_result(response, by_text=outage_in_text)
-    if found is None:
-        return None
-    content = response.get("content")
-    return redact(content if isinstance(content, str) else json.dumps(content)), found
-
-
 def notice(state: State, session: str, clock: Callable[[], float] = time.time) -> str:
     """Return the text for the model: which tools not to call. Most of the time it is empty."""
     circuits = _Circuits(state, state.circuits(), clock)
     views = {view.circuit_id: view for view in _views(state, None)}
     board = NoticeBoard(clock, clock, circuits.decision.family_of)
     return board.notice(circuits.all_now(), views, {}, session_id=session, name_of=model_name)
-
-
-def shown(refusal: Rejection, call: Call) -> str:
-    """Return the text of a refusal for the model, which knows Claude Code's names of tools."""
-    fallback = None if refusal.fallback is None else model_name(refusal.fallback)
-    return msgspec.structs.replace(refusal, tool=call.name, fallback=fallback).text
 
 
 def _family_name(decision: CircuitDecision, tool: str) -> str | None:

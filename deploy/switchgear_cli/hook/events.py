@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from switchgear_cli.hook import fleet, outbox
-from switchgear_cli.hook.calls import Call, Options, call_of, text
+from switchgear_cli.hook.calls import Options, call_of
 from switchgear_cli.hook.state import State
+from switchgear_schemas import claude_code
+from switchgear_schemas.claude_code import END_EVENTS, NOTICE_EVENTS, Answer, Call, Event, text
 
 Clock = Callable[[], float]
-Answer = dict[str, Any]
-"""What Claude Code reads from standard output."""
 
 
-def answer(event: Mapping[str, Any], options: Options, state: State, clock: Clock = time.time) -> Answer | None:
+def answer(event: Event, options: Options, state: State, clock: Clock = time.time) -> Answer | None:
     """Return the answer to an event, or None for no answer: then Claude Code goes on as without a hook.
 
     Args:
@@ -25,7 +24,7 @@ def answer(event: Mapping[str, Any], options: Options, state: State, clock: Cloc
         clock: Returns seconds since 1970.
     """
     kind, session = text(event.get("hook_event_name")), text(event.get("session_id"))
-    if kind in {"SessionStart", "UserPromptSubmit"}:
+    if kind in NOTICE_EVENTS:
         return _notice(kind, session, state, clock)
     if kind == "SessionEnd":
         with state.transaction():
@@ -37,10 +36,8 @@ def answer(event: Mapping[str, Any], options: Options, state: State, clock: Cloc
     if kind == "PreToolUse":
         fleet.refresh(state, clock())
         return _decided(call, options, state, clock)
-    if kind == "PostToolUse":
-        _succeeded(call, event, state, clock)
-    elif kind == "PostToolUseFailure":
-        _failed(call, event, state, clock)
+    if kind in END_EVENTS:
+        _ended(call, event, state, clock)
     return None
 
 
@@ -51,26 +48,21 @@ def _notice(kind: str, session: str, state: State, clock: Clock) -> Answer | Non
     from switchgear_cli.hook import circuits  # noqa: PLC0415 - slow to import
 
     said = circuits.notice(state, session, clock)
-    return {"hookSpecificOutput": {"hookEventName": kind, "additionalContext": said}} if said else None
+    return claude_code.context(kind, said) if said else None
 
 
 def _decided(call: Call, options: Options, state: State, clock: Clock) -> Answer | None:
     if state.quiet(call.circuit_ids, call.session, call.tool, call.call):
         return None
-    from switchgear_cli.hook import circuits  # noqa: PLC0415 - slow to import
+    from switchgear.integrations.claude_code import shown  # noqa: PLC0415 - slow to import
+    from switchgear_cli.hook import circuits  # noqa: PLC0415 - the same
 
     refusal = circuits.decide(state, call, clock)
     if refusal is None:
         return None
-    said = circuits.shown(refusal, call)
+    said = shown(refusal, call)
     outbox.refused(state, call, refusal.source)
-    found: Answer = {
-        "hookSpecificOutput": {
-            "hookEventName": "PreToolUse",
-            "permissionDecision": "deny",
-            "permissionDecisionReason": said,
-        }
-    }
+    found = claude_code.refusal(said)
     if options.terminal_after is not None:
         with state.transaction():
             count = state.count_refusal(call.session, clock())
@@ -84,30 +76,14 @@ def _decided(call: Call, options: Options, state: State, clock: Clock) -> Answer
     return found
 
 
-def _succeeded(call: Call, event: Mapping[str, Any], state: State, clock: Clock) -> None:
-    response, duration_ms = event.get("tool_response"), _duration(event)
-    says_failed = isinstance(response, Mapping) and (response.get("isError") or response.get("is_error"))
-    if not says_failed and state.quiet(call.circuit_ids, call.session, call.tool, call.call):
-        outbox.ended(state, call, duration_ms)
+def _ended(call: Call, event: Event, state: State, clock: Clock) -> None:
+    if not claude_code.says_failed(event) and state.quiet(call.circuit_ids, call.session, call.tool, call.call):
+        outbox.ended(state, call, claude_code.duration_ms(event))
         return
-    from switchgear_cli.hook import circuits  # noqa: PLC0415 - slow to import
+    from switchgear.integrations.claude_code import ended  # noqa: PLC0415 - slow to import
+    from switchgear_cli.hook import circuits  # noqa: PLC0415 - the same
 
-    found = circuits.failed_result(response) if says_failed and isinstance(response, Mapping) else None
-    error, classification = (None, None) if found is None else found
-    circuits.record(state, call, circuits.Ended(error, classification, duration_ms), clock)
-    outbox.ended(state, call, duration_ms, error, None if classification is None else classification.error_class)
-
-
-def _failed(call: Call, event: Mapping[str, Any], state: State, clock: Clock) -> None:
-    from switchgear_cli.hook import circuits  # noqa: PLC0415 - slow to import
-
-    interrupted, duration_ms = event.get("is_interrupt") is True, _duration(event)
-    error, classification = circuits.failure(text(event.get("error")), interrupted=interrupted)
-    circuits.record(state, call, circuits.Ended(error, classification, duration_ms), clock)
-    outbox.ended(state, call, duration_ms, error, classification.error_class)
-
-
-def _duration(event: Mapping[str, Any]) -> float | None:
-    """Return the call's duration in milliseconds. Older releases of Claude Code don't send it."""
-    value = event.get("duration_ms")
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0 else None
+    found = ended(event)
+    circuits.record(state, call, found, clock)
+    error_class = None if found.classification is None else found.classification.error_class
+    outbox.ended(state, call, found.duration_ms, found.error, error_class)

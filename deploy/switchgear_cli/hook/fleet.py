@@ -31,7 +31,7 @@ def refresh(state: State, now: float) -> None:
         return
     state.set_due("fleet", now + RETRY_S)  # other processes must not wait for the API meanwhile
     try:
-        records = _records(_read(f"{url.rstrip('/')}/v1/circuits"))
+        records = _records(_read(f"{url.rstrip('/')}/v1/circuits", setting("token").strip()))
     except (OSError, ValueError):  # http.client's errors are of http.client, which is imported late: see _read
         if state.is_due("fleet_too_old", now):
             state.replace_fleet({}, now)
@@ -56,8 +56,8 @@ def _records(answer: Any) -> dict[str, str]:
     }
 
 
-def _read(url: str) -> Any:
-    """Return the JSON at an address.
+def _read(url: str, token: str) -> Any:
+    """Return the JSON at an address. An empty ``token`` is not sent.
 
     Raises:
         OSError: It can't be reached in time.
@@ -73,7 +73,8 @@ def _read(url: str) -> Any:
     until = time.monotonic() + LIMIT_S
     body = b""
     try:
-        connection.request("GET", parts.path, headers={"Accept": "application/json"})
+        login = {"Authorization": f"Bearer {token}"} if token else {}
+        connection.request("GET", parts.path, headers={"Accept": "application/json", **login})
         response = connection.getresponse()
         while chunk := response.read1(_CHUNK):
             body += chunk

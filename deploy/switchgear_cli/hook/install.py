@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from switchgear_cli import json_file
-from switchgear_cli.hook.calls import DEFAULT_TOOLS, Options
+from switchgear_cli.hook.calls import Options
 from switchgear_cli.json_file import JsonFileError
+from switchgear_schemas.claude_code import DEFAULT_TOOLS
 
 SETTINGS: Final = Path(".claude/settings.json")
 BACKUP: Final = ".switchgear-backup"

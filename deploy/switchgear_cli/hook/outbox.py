@@ -18,7 +18,7 @@ from switchgear_cli.hook.settings import setting
 from switchgear_cli.hook.state import State
 
 if TYPE_CHECKING:
-    from switchgear_cli.hook.calls import Call
+    from switchgear_schemas.claude_code import Call
 
 IDLE_S: Final = 10.0
 """How long the sender waits for more events."""

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from switchgear_cli.hook.calls import DEFAULT_TOOLS, Options
+from switchgear_cli.hook.calls import Options
+from switchgear_schemas.claude_code import DEFAULT_TOOLS
 
 BAD_INPUT: Final = 1
 """Claude Code shows the message and goes on."""

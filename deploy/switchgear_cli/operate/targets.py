@@ -5,148 +5,18 @@ from __future__ import annotations
 import asyncio
 import difflib
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from aiokafka import TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaError
-
-from switchgear.fleet.rows import PolicyOverrides, Row, is_circuit, is_overrides
 from switchgear.policies import PolicyError, PolicySet
 from switchgear.policies.glob import is_glob, matches
 from switchgear_cli.reads.client import ApiAnswerError, ApiClient, ApiUnavailableError
 from switchgear_cli.reads.formats import named
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
-from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.settings import Settings
-from switchgear_stream.inspect import take_row
-from switchgear_stream.topic_reader import read_bounds, read_to_end
-
-READ_S: Final = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class KnownState:
-    """The newest rows of the changelog: ``circuits`` by circuit id, ``overrides`` by the number of its partition."""
-
-    circuits: dict[str, Row]
-    overrides: dict[int, PolicyOverrides]
-
-    def tools(self) -> list[str]:
-        """Return the names of the tools, sorted."""
-        return sorted(row.circuit_id for row in self.circuits.values() if row.scope == "tool")
-
-    def families(self) -> list[str]:
-        """Return the names of the families, sorted."""
-        return sorted(row.tool_name for row in self.circuits.values() if row.scope == "family")
-
-    def policies_set(self) -> list[str]:
-        """Return the names and globs that ``policy set`` has values for, sorted."""
-        names = {row.circuit_id for row in self.circuits.values() if row.policy is not None}
-        return sorted(names.union(*(overrides.tables for overrides in self.overrides.values())))
-
-
-async def read_known(
-    settings: Settings,
-    tools: Collection[str] | None = None,
-    *,
-    enough: Collection[str] | None = None,
-    timeout_s: float = READ_S,
-) -> KnownState:
-    """Read the changelog to its end. Foreign rows are left out, as the workers do.
-
-    Args:
-        settings: The brokers and topics.
-        tools: Read only the rows of these tools, from the partitions of their owners. None reads everything.
-        enough: Circuit ids. Reading stops when a row of each was read.
-        timeout_s: Limit of the whole reading, in seconds.
-
-    Raises:
-        BrokerUnavailableError: The broker didn't deliver the changelog in time.
-    """
-    newest: dict[bytes, bytes] = {}
-    sought = None if enough is None else {circuit_id.encode() for circuit_id in enough}
-    try:
-        async with asyncio.timeout(timeout_s):
-            count = await _partitions(settings)
-            pattern = settings.family_pattern
-            numbers = range(count) if tools is None else sorted({partition_of(name, count, pattern) for name in tools})
-            records = read_to_end(settings, settings.topics.changelog, numbers, timeout_s=None)
-            async with aclosing(records):
-                async for record in records:
-                    if record.key is not None and (tools is None or _concerns(record.key, tools)):
-                        take_row(newest, record, count, pattern)
-                    if sought is not None and sought <= newest.keys():
-                        break
-    except TimeoutError as error:
-        raise BrokerUnavailableError(
-            f"The topic {settings.topics.changelog} could not be read from {settings.kafka_bootstrap_servers} "
-            f"within {timeout_s:g} s.",
-            hint="Check that its broker is up, or give --bootstrap-servers.",
-        ) from error
-    rows = [Row.decode(value) for key, value in newest.items() if is_circuit(key)]
-    overrides = [PolicyOverrides.decode(value) for key, value in newest.items() if is_overrides(key)]
-    return KnownState({row.circuit_id: row for row in rows}, {found.partition: found for found in overrides})
-
-
-async def commands_wait(settings: Settings) -> bool:
-    """Return whether the commands topic has commands that no worker has committed yet.
-
-    Raises:
-        BrokerUnavailableError: the broker didn't answer in time.
-    """
-    topic = settings.topics.commands
-    admin = AIOKafkaAdminClient(**settings.kafka.options())
-    try:
-        async with asyncio.timeout(READ_S):
-            await admin.start()
-            (described,) = await admin.describe_topics([topic])
-            places = [TopicPartition(topic, entry["partition"]) for entry in described["partitions"]]
-            starts, ends = await read_bounds(settings, places, timeout_s=READ_S)
-            read = await admin.list_consumer_group_offsets(settings.topics.worker_group)
-            return any(ends[place] > max(starts[place], read[place].offset if place in read else 0) for place in places)
-    except (TimeoutError, KafkaError) as error:
-        raise BrokerUnavailableError(
-            f"Kafka at {settings.kafka_bootstrap_servers} did not say what the workers have read ({type(error).__name__}).",
-            hint="Check that its broker is up.",
-        ) from error
-    finally:
-        await admin.close()
-
-
-def _concerns(key: bytes, tools: Collection[str]) -> bool:
-    if not is_circuit(key):
-        return True
-    circuit_id = key.decode(errors="replace")
-    return any(circuit_id == name or circuit_id.startswith(f"{name}|") for name in tools)
-
-
-async def _partitions(settings: Settings) -> int:
-    """Return the partitions of the changelog.
-
-    Raises:
-        BrokerUnavailableError: no broker answered, or the topic does not exist.
-    """
-    topic = settings.topics.changelog
-    admin = AIOKafkaAdminClient(**settings.kafka.options())
-    try:
-        await admin.start()
-        (described,) = await admin.describe_topics([topic])
-    except KafkaError as error:
-        raise BrokerUnavailableError(
-            f"No Kafka broker at {settings.kafka_bootstrap_servers} answered ({type(error).__name__}).",
-            hint="Start one with `switchgear up`, or give --bootstrap-servers.",
-        ) from error
-    finally:
-        await admin.close()
-    if not described["partitions"]:
-        raise BrokerUnavailableError(f"The topic {topic} does not exist.", hint="Run `switchgear topics ensure`.")
-    return len(described["partitions"])
-
+from switchgear_sinks.operate.known_state import KnownState, commands_wait, read_known
 
 _API_S: Final = 15.0
 _NAMES_IN_AN_ERROR: Final = 5
@@ -225,13 +95,25 @@ async def resolve(
 
 
 @dataclass(frozen=True, slots=True)
-class _Atlas:
-    known: KnownState
+class Atlas:
+    """The circuits and names that are known.
+
+    Args:
+        states: State by circuit id.
+        tools: Names of tools.
+        remarks: What could not be read, one sentence each.
+    """
+
+    states: Mapping[str, str]
     tools: frozenset[str]
-    remarks: tuple[str, ...]
-    """The sources that could not be read, one sentence each."""
+    remarks: tuple[str, ...] = ()
 
     def find(self, words: Sequence[str], create: bool, circuit_of: Callable[[str], str]) -> Targets:
+        """Return the circuits that names and globs mean.
+
+        Raises:
+            WrongUsageError: A glob matches nothing, or a name is unknown.
+        """
         circuits: dict[str, str] = {}
         globs: list[str] = []
         unknown: list[str] = []
@@ -258,11 +140,10 @@ class _Atlas:
             circuits |= {name: circuit_of(name) for name in found}
         if unknown:
             raise self._unknown(unknown, circuit_of)
-        states = {circuit_id: row.state for circuit_id, row in self.known.circuits.items()}
-        return Targets(circuits, states, tuple(globs), tuple(remarks))
+        return Targets(circuits, self.states, tuple(globs), tuple(remarks))
 
     def _exists(self, tool: str, circuit_id: str) -> bool:
-        return tool in self.tools if circuit_id == tool else circuit_id in self.known.circuits
+        return tool in self.tools if circuit_id == tool else circuit_id in self.states
 
     def _no_match(self, glob: str, other_circuits: bool, remarks: Iterable[str]) -> WrongUsageError:
         if other_circuits:
@@ -281,7 +162,7 @@ class _Atlas:
         described = []
         for word in words:
             circuit_id = circuit_of(word)
-            near = " or ".join(nearest(circuit_id, self.tools if circuit_id == word else self.known.circuits))
+            near = " or ".join(nearest(circuit_id, self.tools if circuit_id == word else self.states))
             described.append(f"{circuit_id!r} (did you mean {near}?)" if near else repr(circuit_id))
         return WrongUsageError(
             f"No circuit, policy or stored call knows {', '.join(described)}. Nothing was sent.",
@@ -317,25 +198,29 @@ def nearest(word: str, names: Iterable[str]) -> list[str]:
     return difflib.get_close_matches(word, known, n=_NAMES_IN_AN_ERROR)
 
 
-async def _families_known(settings: Settings) -> _Atlas:
+async def _families_known(settings: Settings) -> Atlas:
     known = await read_known(settings)
-    return _Atlas(known, frozenset(known.families()), ())
+    return Atlas(_states(known), frozenset(known.families()))
 
 
-async def _atlas(settings: Settings) -> _Atlas:
+async def _atlas(settings: Settings) -> Atlas:
     known, (stored, remarks) = await asyncio.gather(read_known(settings), asyncio.to_thread(_stored, settings))
     try:
         plain_names = [name for name in PolicySet.load(settings.policy_file).patterns if not is_glob(name)]
     except PolicyError as error:
         plain_names = []
         remarks = [*remarks, f"The policy file was not looked at: {error.message}"]
-    return _Atlas(known, frozenset([*known.tools(), *stored, *plain_names]), tuple(remarks))
+    return Atlas(_states(known), frozenset([*known.tools(), *stored, *plain_names]), tuple(remarks))
+
+
+def _states(known: KnownState) -> dict[str, str]:
+    return {circuit_id: row.state for circuit_id, row in known.circuits.items()}
 
 
 def _stored(settings: Settings) -> tuple[list[str], list[str]]:
     """Return the tools of the stored calls, and why the list may be incomplete."""
     try:
-        with ApiClient(settings.api_url or "", answer_limit_s=_API_S) as api:
+        with ApiClient.of(settings, answer_limit_s=_API_S) as api:
             answer = api.sql("SELECT DISTINCT tool_name FROM tool_counts_1m ORDER BY tool_name")
     except (ApiUnavailableError, ApiAnswerError) as error:
         return [], [f"Stored calls were not asked: {error.message}"]

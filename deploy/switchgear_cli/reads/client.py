@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import quote
@@ -10,6 +13,7 @@ import httpx
 
 from switchgear_cli.discovery import API, client_settings
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.settings import Settings
 
 CONNECT_LIMIT_S: Final = 3.0
 ANSWER_LIMIT_S: Final = 120.0
@@ -31,21 +35,39 @@ class ApiClient:
     Args:
         url: The API's address, for example ``http://127.0.0.1:8620``.
         answer_limit_s: Longest wait for an answer, in seconds.
+        token: The token to send, or None.
+        cafile: PEM file of the CA certificates to trust for https; None for the system's.
 
     Raises (every method):
         ApiUnavailableError: The API could not be reached, did not answer in time, or is not Switchgear.
         ApiAnswerError: The API refused the request.
     """
 
-    def __init__(self, url: str, answer_limit_s: float = ANSWER_LIMIT_S) -> None:
+    def __init__(
+        self, url: str, answer_limit_s: float = ANSWER_LIMIT_S, *, token: str | None = None, cafile: Path | None = None
+    ) -> None:
         self.url = url.rstrip("/")
         try:
             # trust_env is off: the API is on this machine or in the same network, so no proxy is needed
             self._http = httpx.Client(
-                base_url=self.url, timeout=httpx.Timeout(answer_limit_s, connect=CONNECT_LIMIT_S), trust_env=False
+                base_url=self.url,
+                timeout=httpx.Timeout(answer_limit_s, connect=CONNECT_LIMIT_S),
+                trust_env=False,
+                headers={} if token is None else {"Authorization": f"Bearer {token}"},
+                verify=True if cafile is None else ssl.create_default_context(cafile=cafile),
             )
         except httpx.InvalidURL as error:
             raise ApiUnavailableError(f"{url!r} is not a valid address: {error}.", hint=_WAY_OUT) from None
+        except OSError as error:
+            raise ApiUnavailableError(
+                f"api_cafile {cafile} holds no certificates: {error}.", hint="Correct the setting api_cafile."
+            ) from None
+
+    @classmethod
+    def of(cls, settings: Settings, url: str | None = None, answer_limit_s: float = ANSWER_LIMIT_S) -> ApiClient:
+        """Return a client with the token and certificates of the settings. ``url`` is by default ``api_url``."""
+        token = None if settings.token is None else settings.token.get_secret_value()
+        return cls(url or settings.api_url or "", answer_limit_s, token=token, cafile=settings.api_cafile)
 
     def tools(self, hours: float | None = None) -> dict[str, Any]:
         """Return the health of every tool."""
@@ -83,6 +105,30 @@ class ApiClient:
         """Return the rows of a query."""
         return self._send("POST", "/v1/sql", json={"query": query})
 
+    def readiness(self) -> dict[str, Any]:
+        """Return ``status``, and ``checks`` by name. The API may be reachable and not ready."""
+        answer = self._request("GET", "/readyz")
+        content = _object(answer)
+        if content is None or "status" not in content:
+            raise ApiUnavailableError(
+                f"What answers at {self.url} is not the Switchgear API (status {answer.status_code}).", hint=_WAY_OUT
+            )
+        return content
+
+    def now(self) -> dict[str, Any]:
+        """Return every tool and family with its circuit, as the console shows them."""
+        return self._get("/v1/console/now", minutes=1)
+
+    def command(self, circuit_id: str, verb: str, reason: str, expires_in_s: float | None = None) -> dict[str, Any]:
+        """Send an operator's command to a circuit. Return its outcome, and the circuit before and after."""
+        body = {"command": verb, "reason": reason, "expires_in_s": expires_in_s}
+        return self._send("POST", f"/v1/circuits/{quote(circuit_id, safe='')}/commands", json=body)
+
+    def set_policy(self, pattern: str, values: Mapping[str, Any], reason: str) -> dict[str, Any]:
+        """Set values of a tool's or glob's policy; without values, remove those that are set."""
+        body = {"policy": dict(values), "reason": reason}
+        return self._send("PUT", f"/v1/policies/{quote(pattern, safe='')}", json=body)
+
     def retention(self) -> dict[str, Any]:
         """Return how long rows are kept, and in which store."""
         return self._get("/v1/retention")
@@ -108,22 +154,29 @@ class ApiClient:
         given = {name: str(value) for name, value in parameters.items() if value is not None}
         return self._send("GET", path, params=given)
 
-    def _send(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
+    def _request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
         try:
-            answer = self._http.request(method, path, **arguments)
+            return self._http.request(method, path, **arguments)
         except httpx.TimeoutException:
             raise ApiUnavailableError(f"The API at {self.url} did not answer in time.", hint=_WAY_OUT) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             reason = str(error) or type(error).__name__
             raise ApiUnavailableError(f"The API at {self.url} cannot be reached ({reason}).", hint=_WAY_OUT) from None
+
+    def _send(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
+        answer = self._request(method, path, **arguments)
         content = _object(answer)
         if answer.is_success and content is not None:
             return content
-        if content is None or "error" not in content:
+        said = None if content is None else content.get("detail") or content.get("error")  # older servers: error
+        if content is None or said is None:
             raise ApiUnavailableError(
                 f"What answers at {self.url} is not the Switchgear API (status {answer.status_code}).", hint=_WAY_OUT
             )
-        raise ApiAnswerError(str(content["error"]), hint=str(content.get("hint") or ""))
+        hint = str(content.get("hint") or "")
+        if answer.status_code == httpx.codes.UNAUTHORIZED:
+            hint = "Set SWITCHGEAR_TOKEN to a token of this API. `switchgear token create` makes one."
+        raise ApiAnswerError(str(said), hint=hint)
 
 
 _WAY_OUT: Final = "Start it with `switchgear up`, or say where it is with --api-url or SWITCHGEAR_API_URL."
@@ -136,9 +189,7 @@ def connect(api_url: str | None = None) -> ApiClient:
         SettingsError: A setting is wrong.
         ApiUnavailableError: The address is not a URL.
     """
-    url = client_settings(use=(API,), api_url=api_url).api_url
-    assert url is not None  # client_settings fills it
-    return ApiClient(url)
+    return ApiClient.of(client_settings(use=(API,), api_url=api_url))
 
 
 def _object(answer: httpx.Response) -> dict[str, Any] | None:

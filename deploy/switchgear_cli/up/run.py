@@ -149,7 +149,8 @@ class _System:
         self._doing = ""
         self._record()
         self._view.say(
-            f"ready in {self._ready_s:.1f} s: API {plan.api_url}, Kafka {plan.bootstrap}, data {plan.data_dir}"
+            f"ready in {self._ready_s:.1f} s: API {plan.api_url}, gateway {plan.gateway_url}, Kafka {plan.bootstrap}, "
+            f"data {plan.data_dir}"
         )
         self._view.say("For your own processes, and for commands where several systems run:")
         for line in self._found_at({}).exports():
@@ -182,6 +183,27 @@ class _System:
                 address=plan.api_url,
             )
         )
+        found.append(
+            CommandComponent(
+                "gateway",
+                ["gateway"],
+                log_file=plan.logs / "gateway.log",
+                environment=plan.environment(os.environ),
+                ready_url=f"{plan.gateway_url}/readyz",
+                address=plan.gateway_url,
+            )
+        )
+        if plan.alerts_port is not None:
+            found.append(
+                CommandComponent(
+                    "alerts",
+                    ["alerts", "run", "--instance-id", "up"],
+                    log_file=plan.logs / "alerts.log",
+                    environment=plan.environment(os.environ),
+                    ready_url=f"http://127.0.0.1:{plan.alerts_port}/readyz",
+                    address=f"http://127.0.0.1:{plan.alerts_port}",
+                )
+            )
         return found
 
     def _demo(self) -> CommandComponent:
@@ -200,9 +222,10 @@ class _System:
         await asyncio.gather(*tasks, return_exceptions=True)
         names = [supervised.component.name for supervised in self._supervisor.all]
         # Traffic ends first, then what reads it, and the broker last. So each can still send what it holds.
-        await self._supervisor.stop([name for name in names if name == "demo"], CHILDREN_STOP_S, self._hurry)
+        traffic = [name for name in names if name in {"demo", "gateway"}]
+        await self._supervisor.stop(traffic, CHILDREN_STOP_S, self._hurry)
         await self._supervisor.stop(
-            [name for name in names if name not in {"demo", "kafka"}], CHILDREN_STOP_S, self._hurry
+            [name for name in names if name not in {*traffic, "kafka"}], CHILDREN_STOP_S, self._hurry
         )
         await self._supervisor.stop([name for name in names if name == "kafka"], KAFKA_STOP_S, self._hurry)
 
@@ -213,7 +236,7 @@ class _System:
 
     async def _read(self) -> None:
         while True:
-            self._readings = await read(self._plan.api_url, self._readings)
+            self._readings = await read(self._plan.api_url, self._readings, token=self._plan.token)
             try:
                 self._record()
             except OSError as error:  # a full disk must not end the system
@@ -225,6 +248,7 @@ class _System:
         self._view.show(
             UpStatus(
                 api_url=plan.api_url,
+                gateway_url=plan.gateway_url,
                 bootstrap=plan.bootstrap,
                 data_dir=str(plan.data_dir),
                 demo=plan.demo,
@@ -254,6 +278,7 @@ class _System:
             data_dir=str(self._plan.data_dir).encode(errors="replace").decode(),
             kafka_bootstrap_servers=self._plan.bootstrap,
             api_url=self._plan.api_url,
+            gateway_url=self._plan.gateway_url,
             topic_prefix=self._plan.settings.topic_prefix,
             family_pattern=self._plan.settings.family_pattern,
             started_at=self._started_at,

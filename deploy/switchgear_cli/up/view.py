@@ -146,7 +146,7 @@ def frame(status: UpStatus) -> RenderableType:
     """Return the whole frame."""
     parts: list[RenderableType] = [_head(status), _components(status.components)]
     if status.ready_s is not None:
-        parts.extend([Text(""), _counts(status.readings), _transitions(status.readings.transitions)])
+        parts.extend([Text(""), _counts(status.readings), transition_table(status.readings.transitions)])
     parts.append(Text(status.doing or "Ctrl-C stops everything.", style="bright_black"))
     return Group(*parts)
 
@@ -159,6 +159,7 @@ def _head(status: UpStatus) -> RenderableType:
         title.append(f"  ready in {status.ready_s:.1f} s", style="not bold bright_black")
     table = Table.grid(padding=(0, 2))
     table.add_row("API", Text(status.api_url, style=Style(link=status.api_url)))
+    table.add_row("Gateway", Text(status.gateway_url, style=Style(link=status.gateway_url)))
     table.add_row("Kafka", status.bootstrap)
     table.add_row("Data", Text(status.data_dir))
     return Group(title, table)
@@ -189,7 +190,8 @@ def _counts(readings: Readings) -> Text:
     return text
 
 
-def _transitions(transitions: Iterable[TransitionLine]) -> Table:
+def transition_table(transitions: Iterable[TransitionLine]) -> Table:
+    """Return a table of the newest changes of state, a line each."""
     table = Table.grid(padding=(0, 2))
     for transition in list(transitions)[:_LAST_TRANSITIONS]:
         table.add_row(
@@ -254,6 +256,7 @@ class UpStatus:
     """One frame of the view. ``ready_s`` is the seconds from start to ready, or None before that."""
 
     api_url: str
+    gateway_url: str
     bootstrap: str
     data_dir: str
     demo: bool
@@ -267,18 +270,22 @@ _TIMEOUT_S: Final = 5.0
 _HISTORY: Final = 40
 
 
-async def read(api_url: str, before: Readings, *, client: httpx.AsyncClient | None = None) -> Readings:
+async def read(
+    api_url: str, before: Readings, *, client: httpx.AsyncClient | None = None, token: str | None = None
+) -> Readings:
     """Read the API once.
 
     Args:
         api_url: Its address.
         before: What it said last: kept, with the problem, where it cannot be asked now.
         client: For many reads: one that the caller keeps.
+        token: The token to send, without ``client``.
     """
+    login = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
         if client is not None:
             return await _read(client, api_url)
-        async with httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False) as own:
+        async with httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, headers=login) as own:
             return await _read(own, api_url)
     except httpx.HTTPStatusError as error:
         return replace(before, problem=f"The API answered {error.response.status_code}: {error.response.text[:200]}")

@@ -19,8 +19,9 @@ from switchgear.arguments import FromEnv
 from switchgear.emitter.buffer import LONGEST_WAIT_S, Buffer, Item, Wakeup, own
 from switchgear.emitter.encode import encode_items
 from switchgear.emitter.event import Event
-from switchgear.emitter.outbox import Outbox
+from switchgear.emitter.outbox import KafkaDestination
 from switchgear.emitter.record_batch import Mark, RecordBatch, check_record
+from switchgear.emitter.sender import Destination, Sender
 from switchgear.emitter.shutdown import EXIT_TIMEOUT_S, LastFlush, leave_at_exit, leave_at_sigterm
 from switchgear.emitter.status import EmitterStatus, Receipt
 from switchgear.runtime.background_thread import Background
@@ -30,7 +31,6 @@ from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.ids import mint_emitter_id
-from switchgear_schemas.topics import TopicNames
 
 if TYPE_CHECKING:
     from switchgear.emitter.spool_router import SpoolRouter
@@ -40,7 +40,7 @@ log: Final = logging.getLogger("switchgear.emitter")
 _AT_ONCE: Final = 2_000
 _POLL_S: Final = 0.005
 _PERSIST_LIMIT_S: Final = 2.0
-_LOST: Final = "Switchgear closed with %d events that Kafka did not acknowledge (%s); they are probably lost%s"
+_LOST: Final = "Switchgear closed with %d events that %s did not acknowledge (%s); they are probably lost%s"
 
 
 class Emitter(FromEnv):
@@ -63,6 +63,7 @@ class Emitter(FromEnv):
         spool_fsync: Wait for the disk after each write, so that a power cut loses nothing either.
         exit_timeout: Longest wait for the last events at the end of the process, in seconds. The wait is short if no broker can be reached.
         background: The thread to run in. Default: one of its own.
+        destination: Where to send in place of the brokers.
 
     Raises:
         SwitchgearError: An argument is invalid. The message names it.
@@ -89,6 +90,7 @@ class Emitter(FromEnv):
         spool_fsync: bool = False,
         exit_timeout: float = EXIT_TIMEOUT_S,
         background: Background | None = None,
+        destination: Destination | None = None,
     ) -> None:
         arguments.sending(
             service=service,
@@ -104,9 +106,13 @@ class Emitter(FromEnv):
         arguments.number("linger_s", linger_s)
         arguments.whole("in_flight", in_flight)
         self._connection = arguments.connection("connection", connection)
-        self._topic = TopicNames(prefix=topic_prefix).executions
-        self._family_pattern = family_pattern
-        self._service, self._linger_s, self._in_flight, self._compression = service, linger_s, in_flight, compression
+        if destination is None:
+            from switchgear_schemas.topics import TopicNames  # noqa: PLC0415 - imports aiokafka
+
+            self._topic = TopicNames(prefix=topic_prefix).executions
+            destination = KafkaDestination(self._connection, self._topic, compression, family_pattern)
+        self._destination = destination
+        self._service, self._linger_s, self._in_flight = service, linger_s, in_flight
         self.emitter_id = mint_emitter_id(service)
         self.buffer = Buffer(buffer_size)
         self._spool_router: SpoolRouter | None = None
@@ -117,7 +123,7 @@ class Emitter(FromEnv):
                 self.buffer, spool_dir, spool_bytes, fsync=spool_fsync,
                 until_events=self._until_events, linger=self._linger, encode=self._encode, forward=self._forward,
             )  # fmt: skip
-        self._outbox = self._new_outbox()
+        self._outbox = self._destination.sender(in_flight)
         self._wakeup = Wakeup()
         self.idle = True
         """The background thread waits for :meth:`wake`. It looks at the buffer once more after it sets this."""
@@ -329,7 +335,7 @@ class Emitter(FromEnv):
         status = self.status()
         if lost := status.dropped - dropped:
             why = f". Last error: {status.last_error}" if status.last_error else ""
-            log.error(_LOST, lost, self._connection.bootstrap_servers, why)
+            log.error(_LOST, lost, self._destination.name, self._destination.address, why)
         if self.buffer.dropped:
             log.error("%d events were dropped because the buffer was full", self.buffer.dropped)
         if status.spooled:
@@ -373,14 +379,14 @@ class Emitter(FromEnv):
             if records:
                 await done
         except asyncio.CancelledError:
-            raise SwitchgearError("The emitter was closed before Kafka acknowledged every record.") from None
+            raise SwitchgearError("The emitter was closed before every record was acknowledged.") from None
         return receipt
 
     async def _work(self) -> None:
         """The background job: keep a producer ready, and move events from the buffer to it."""
         if self._outbox.started:  # it failed: what was in flight has no answer, and is lost unless it is on disk
             lost = self._outbox
-            self._outbox = self._new_outbox()
+            self._outbox = self._destination.sender(self._in_flight)
             on_disk = 0 if self._spool_router is None else self._spool_router.in_flight
             self._outbox.acknowledged = lost.acknowledged
             self._outbox.failed = lost.failed + max(0, lost.pending - on_disk)
@@ -390,18 +396,12 @@ class Emitter(FromEnv):
             group.create_task(outbox.run())
             group.create_task(self._drain(outbox) if self._spool_router is None else self._spool_router.run(outbox))
 
-    def _new_outbox(self) -> Outbox:
-        return Outbox(
-            self._connection, self._topic, limit=self._in_flight, compression=self._compression,
-            family_pattern=self._family_pattern,
-        )  # fmt: skip
-
-    async def _drain(self, outbox: Outbox) -> None:
+    async def _drain(self, outbox: Sender) -> None:
         while True:
             await outbox.room()
             await self._forward(outbox, _AT_ONCE, LONGEST_WAIT_S)
 
-    async def _forward(self, outbox: Outbox, most: int, limit_s: float) -> None:
+    async def _forward(self, outbox: Sender, most: int, limit_s: float) -> None:
         """Move up to ``most`` events to the outbox, or wait for one, at most ``limit_s`` seconds."""
         taken = self.buffer.take(most)
         if not taken:
@@ -443,7 +443,7 @@ class Emitter(FromEnv):
     def _reset_in_child(self) -> None:
         """Take another identity in a forked child. The parent sends the parent's events."""
         self.buffer.clear()
-        self._outbox = self._new_outbox()
+        self._outbox = self._destination.sender(self._in_flight)
         self.idle, self._ending = True, threading.RLock()
         self.ended = True if self.closed else None
         self._encoding_failed = self._sent = 0

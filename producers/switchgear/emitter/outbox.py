@@ -11,37 +11,39 @@ The producer is idempotent: what aiokafka retries by itself is written once. Whe
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import math
 import random
 import sys
 import time
-from collections import deque
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 from switchgear.emitter.producer import Link, open_link
-from switchgear.emitter.record_batch import STOPPED, Mark, PartitionQueue, RecordBatch, fill, singles, total
+from switchgear.emitter.record_batch import PartitionQueue, RecordBatch, fill, singles, total
 from switchgear.emitter.send_failure import Verdict, is_outage, judge
+from switchgear.emitter.sender import Sender
 from switchgear.runtime.background_thread import stop_if_cancelled
 from switchgear_schemas.connection import KafkaConnection
-from switchgear_schemas.enums import MAX_EVENT_BYTES
 from switchgear_schemas.families import DEFAULT_PATTERN
 
 log: Final = logging.getLogger("switchgear.emitter")
 
-LARGEST_RECORD: Final = 4 * MAX_EVENT_BYTES
-"""Larger records are refused here. A request above the broker's limit would lose the connection."""
-AWAY_AFTER_S: Final = 1.0
-"""Kafka counts as down when it has not answered for this time. A start or a change of leader usually takes less."""
 _ATTEMPTS: Final = 6
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
 
 
-class Outbox:
-    """Sends records to their tool's partition. At most ``limit`` records wait or are in flight. It runs once."""
+class Outbox(Sender):
+    """Sends records to their tool's partition. At most ``limit`` records wait or are in flight. It runs once.
+
+    Args:
+        connection: The brokers.
+        topic: The topic of the records.
+        limit: The most records that wait or are in flight.
+        compression: As aiokafka names it; None for no compression.
+        family_pattern: What a tool's partition is chosen by.
+        linger_s: How long a batch waits for more records, in seconds.
+    """
 
     def __init__(
         self,
@@ -51,64 +53,25 @@ class Outbox:
         limit: int,
         compression: str | None,
         family_pattern: str = DEFAULT_PATTERN,
+        linger_s: float = 0.0,
     ) -> None:
+        super().__init__(limit)
+        self._linger_s = linger_s
         self._connection = connection
         self._topic = topic
-        self.limit = limit
         self._compression = compression
         self._family_pattern = family_pattern
-        self._queues: dict[int, PartitionQueue] = {}
         self._partitions = 1
+        self.knows_partitions = False
+        """Whether it was connected once. Records that are offered before may go to a wrong partition."""
         self._link: Link | None = None
         self._wanted = asyncio.Event()
-        self._hurry = asyncio.Event()
-        self._space = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._progress_at = math.inf
-        self.started = False
-        self.pending = 0
-        self.acknowledged = 0
-        self.failed = 0
-        self.failed_attempts = 0
-        """Failed attempts to connect since the last connection. It may be reset to 0."""
-        self.last_error: str | None = None
 
     @property
     def connected(self) -> bool:
         """Whether a producer is ready."""
         return self._link is not None
-
-    @property
-    def room_left(self) -> int:
-        """How many records may be offered now."""
-        return 0 if self._link is None else max(0, self.limit - self.pending)
-
-    async def mark(self) -> Mark:
-        """Return a mark of what is here now."""
-        return Mark([(queue, queue.offered) for queue in self._queues.values()])
-
-    def hurry(self) -> None:
-        """Try to connect now, without waiting for the end of the pause."""
-        self._hurry.set()
-
-    def silent_s(self, now: float) -> float:
-        """Return how long Kafka has not answered although a connection or an acknowledgement is awaited, in seconds."""
-        return max(0.0, now - self._progress_at) if self._link is None or self.pending else 0.0
-
-    def away_s(self, now: float) -> float | None:
-        """Return :meth:`silent_s`, or None if it is below :data:`AWAY_AFTER_S`."""
-        silent = self.silent_s(now)
-        return silent if silent >= AWAY_AFTER_S else None
-
-    def unanswered(self) -> list[RecordBatch]:
-        """Return everything in flight or waiting, in the order of each queue, and keep it as batches of one from now on."""
-        found: list[RecordBatch] = []
-        for queue in self._queues.values():
-            queue.in_flight[:] = singles(queue.in_flight)
-            queue.waiting = deque(singles(queue.waiting))
-            found += queue.in_flight
-            found += queue.waiting
-        return found
 
     async def run(self) -> None:
         """Keep a producer ready until cancelled. The pause between attempts to connect grows, with jitter."""
@@ -123,10 +86,12 @@ class Outbox:
                     self.failed_attempts += 1
                     self._note(f"Kafka at {self._connection.bootstrap_servers} is not usable: {error}", pause)
                     stop_if_cancelled()
-                    pause = await self._paused(pause)
+                    hurried = await self._paused(pause * random.uniform(0.5, 1.5))  # noqa: S311 - spreads reconnects
+                    pause = _FIRST_PAUSE_S if hurried else min(2 * pause, _LONGEST_PAUSE_S)
                     continue
                 pause = _FIRST_PAUSE_S
                 self.failed_attempts = 0
+                self.knows_partitions = True
                 log.info("connected to Kafka at %s", self._connection.bootstrap_servers)
                 self._wanted.clear()
                 self._progress_at = time.monotonic()
@@ -136,21 +101,6 @@ class Outbox:
                 await self._wanted.wait()
         finally:
             await self._end()
-
-    async def _paused(self, pause: float) -> float:
-        """Wait about ``pause`` seconds, or until :meth:`hurry`. Return the next pause."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(pause * random.uniform(0.5, 1.5)):  # noqa: S311 - spreads reconnects
-                await self._hurry.wait()
-                self._hurry.clear()
-                return _FIRST_PAUSE_S
-        return min(2 * pause, _LONGEST_PAUSE_S)
-
-    async def room(self) -> None:
-        """Wait until it is connected and has room for a record."""
-        while self._link is None or self.pending >= self.limit:
-            self._space.clear()
-            await self._space.wait()
 
     def offer(self, batches: Iterable[RecordBatch]) -> None:
         """Queue records. Call :meth:`room` before. Records that are too large are refused at once."""
@@ -172,20 +122,6 @@ class Outbox:
         for partition in touched:
             self._pump(partition)
 
-    def _sendable(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
-        """Count records as pending, and refuse those that are too large."""
-        for batch in batches:
-            self.pending += len(batch.values)
-            if max(map(len, batch.values)) <= LARGEST_RECORD:
-                yield batch
-                continue
-            for record in singles([batch]):
-                size = len(record.value)
-                if size <= LARGEST_RECORD:
-                    yield record
-                else:
-                    self._refuse(record, f"the event has {size} bytes, the limit is {LARGEST_RECORD}")
-
     def _pump(self, partition: int) -> None:
         queue = self._queues[partition]
         if queue.waiting and not queue.busy and self._link is not None:
@@ -197,7 +133,12 @@ class Outbox:
     async def _ship(self, partition: int, queue: PartitionQueue) -> None:
         """Send the queue's records, batch after batch, until it is empty or the producer is retired."""
         try:
-            while queue.waiting and (link := self._link) is not None:
+            while queue.waiting and self._link is not None:
+                if self._linger_s:
+                    await asyncio.sleep(self._linger_s)
+                link = self._link
+                if link is None or not queue.waiting:  # meanwhile
+                    continue
                 kafka_batch = link.producer.create_batch()
                 most = 1 if queue.one_by_one else sys.maxsize
                 batches = queue.in_flight = fill(kafka_batch, queue.waiting, int(time.time() * 1000), most=most)
@@ -219,26 +160,6 @@ class Outbox:
                     queue.answered += sent  # last: a flush in another thread ends with it and then reads the counts
         finally:
             queue.busy = False
-
-    def _acknowledge(self, batches: list[RecordBatch], sent: int) -> None:
-        self.acknowledged += sent
-        self._settle(sent)
-        for batch in batches:
-            if batch.answer is not None:
-                batch.answer(None)
-
-    def _refuse(self, record: RecordBatch, reason: str) -> None:
-        self.failed += 1
-        self.last_error = f"an event of {record.tool:.200} was refused: {reason}"
-        log.error("%s", self.last_error)
-        self._settle(1)
-        if record.answer is not None:
-            record.answer(reason)
-
-    def _settle(self, count: int) -> None:
-        self.pending -= count
-        self._progress_at = time.monotonic()
-        self._space.set()
 
     async def _failed(self, queue: PartitionQueue, records: list[RecordBatch], error: Exception, link: Link) -> None:
         """Put the records of a failed batch back, or refuse them, and retire the producer."""
@@ -273,11 +194,6 @@ class Outbox:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def _note(self, message: str, pause: float) -> None:
-        if message != self.last_error:
-            log.warning("%s%s", message, f"; trying again in {pause:.1f} s" if pause else "")
-        self.last_error = message
-
     async def _end(self) -> None:
         for task in list(self._tasks):
             task.cancel()
@@ -286,8 +202,29 @@ class Outbox:
         link, self._link = self._link, None
         if link is not None:
             await link.close(1.0)
-        for queue in self._queues.values():
-            for batch in queue.waiting:
-                if batch.answer is not None:
-                    batch.answer(STOPPED)
-            queue.waiting.clear()
+        self._stop_waiting()
+
+
+class KafkaDestination(NamedTuple):
+    """The executions topic of a cluster."""
+
+    connection: KafkaConnection
+    topic: str
+    compression: str | None
+    family_pattern: str
+
+    @property
+    def name(self) -> str:
+        """Kafka."""
+        return "Kafka"
+
+    @property
+    def address(self) -> str:
+        """The addresses of the brokers."""
+        return self.connection.bootstrap_servers
+
+    def sender(self, limit: int) -> Outbox:
+        """Return an outbox for at most ``limit`` records at a time."""
+        return Outbox(
+            self.connection, self.topic, limit=limit, compression=self.compression, family_pattern=self.family_pattern
+        )

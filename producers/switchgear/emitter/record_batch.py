@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import count, repeat
@@ -18,19 +19,38 @@ _NO_HEADERS: Final[list[tuple[str, bytes]]] = []
 
 Answer = Callable[[str | None], None]
 """Called once with None when the record is acknowledged, or with the reason why it was refused, or :data:`STOPPED`."""
+
+
+class RunAnswer(ABC):
+    """The answer of a batch of several records. If the batch is split, each part has an answer of its own."""
+
+    @property
+    def given_up(self) -> bool:
+        """Whether the one who waits for it has given up, and may have sent the records in another way."""
+        return False
+
+    @abstractmethod
+    def __call__(self, reason: str | None) -> None:
+        """Take the result of all records of the batch."""
+
+    @abstractmethod
+    def part(self, first: int, count: int) -> Answer:
+        """Return the answer of ``count`` records from the place ``first`` on. It replaces this answer."""
+
+
 STOPPED: Final = "the emitter was stopped before Kafka acknowledged it"
 
 
 class RecordBatch(msgspec.Struct, eq=False):
     """Encoded events of one tool, oldest first, at least one.
 
-    Nearly all events are successes that nothing waits for, so they stay together. A record with an answer or a failure of its own is a
-    batch of one (see :func:`singles`).
+    Nearly all events are successes that nothing waits for, so they stay together. A record with a failure of its own is a batch of one
+    (see :func:`singles`).
 
     Attributes:
         tool: The tool, which is the key of the records.
         values: The encoded events.
-        answer: Called with the result. Only in a batch of one.
+        answer: Called with the result. In a batch of several records it is a :class:`RunAnswer`.
         resent: Kafka may have the records already.
     """
 
@@ -73,8 +93,21 @@ def singles(batches: Iterable[RecordBatch]) -> list[RecordBatch]:
         if len(each.values) == 1:
             found.append(each)
         else:
-            found += [RecordBatch(each.tool, [value], resent=each.resent) for value in each.values]
+            found += [
+                RecordBatch(each.tool, [value], _part(each.answer, place, 1), each.resent)
+                for place, value in enumerate(each.values)
+            ]
     return found
+
+
+def _given_up(answer: Answer | None) -> bool:
+    return getattr(
+        answer, "given_up", False
+    )  # a RunAnswer has it; isinstance() of an abstract class takes ten times as long
+
+
+def _part(answer: Answer | None, first: int, count: int) -> Answer | None:
+    return answer.part(first, count) if isinstance(answer, RunAnswer) else None
 
 
 class PartitionQueue:
@@ -129,7 +162,7 @@ def fill(kafka_batch: Any, queue: deque[RecordBatch], timestamp_ms: int, *, most
     while queue and size < most:
         batch = queue.popleft()
         values = batch.values
-        headers = _RESENT_HEADERS if batch.resent else _NO_HEADERS
+        headers = _RESENT_HEADERS if batch.resent or _given_up(batch.answer) else _NO_HEADERS
         some = values if len(values) <= most - size else values[: most - size]
         appending = map(append, count(size), repeat(timestamp_ms), repeat(batch.tool.encode()), some, repeat(headers))
         went = len(list(iter(appending.__next__, None)))  # append returns None for the first that does not fit
@@ -138,8 +171,9 @@ def fill(kafka_batch: Any, queue: deque[RecordBatch], timestamp_ms: int, *, most
             filled.append(batch)
             continue
         if went:
-            filled.append(RecordBatch(batch.tool, values[:went], resent=batch.resent))
-            batch = RecordBatch(batch.tool, values[went:], resent=batch.resent)
+            rest = len(values) - went
+            filled.append(RecordBatch(batch.tool, values[:went], _part(batch.answer, 0, went), batch.resent))
+            batch = RecordBatch(batch.tool, values[went:], _part(batch.answer, went, rest), batch.resent)
         queue.appendleft(batch)
         if went < len(some):
             kafka_batch.close()

@@ -20,7 +20,7 @@ import weakref
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from switchgear.emitter.outbox import Outbox
+    from switchgear.emitter.sender import Sender
 
 
 log: Final = logging.getLogger("switchgear.emitter")
@@ -65,7 +65,7 @@ class LastFlush:
         self._exit_timeout_s = exit_timeout_s
         self._deadline: float | None = None
 
-    def begin(self, outbox: Outbox, waited_s: float) -> float:
+    def begin(self, outbox: Sender, waited_s: float) -> float:
         """Return the longest wait in seconds. From now on the outbox's failures to connect count."""
         left_s = max(0.0, self._exit_timeout_s - waited_s)
         self._deadline = time.monotonic() + left_s
@@ -73,7 +73,7 @@ class LastFlush:
         hung_s = 0.0 if outbox.connected else outbox.silent_s(time.monotonic())
         return min(left_s, max(_LEAST_S, self._exit_timeout_s - hung_s))
 
-    def hopeless(self, outbox: Outbox) -> bool:
+    def hopeless(self, outbox: Sender) -> bool:
         """Return whether to stop waiting: two attempts to connect have failed since the end began, or the broker has stopped answering."""
         if self._deadline is None:
             return False

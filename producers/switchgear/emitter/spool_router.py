@@ -22,8 +22,8 @@ from typing import Any, Final, TypeVar
 
 from switchgear.emitter.buffer import LONGEST_WAIT_S, Buffer, Item
 from switchgear.emitter.event import Event
-from switchgear.emitter.outbox import LARGEST_RECORD, Outbox
 from switchgear.emitter.record_batch import RecordBatch, singles
+from switchgear.emitter.sender import LARGEST_RECORD, Sender
 from switchgear.emitter.spool import Place, Spool
 from switchgear.emitter.status import SpoolStatus
 from switchgear.runtime.background_thread import DaemonExecutor
@@ -96,7 +96,7 @@ class SpoolRouter:
         until_events: Callable[[float], Awaitable[None]],
         linger: Callable[[], Awaitable[None]],
         encode: Callable[[Sequence[Item]], list[RecordBatch]],
-        forward: Callable[[Outbox, int, float], Awaitable[None]],
+        forward: Callable[[Sender, int, float], Awaitable[None]],
     ) -> None:
         if limit_bytes < LEAST_BYTES:
             raise SwitchgearError(
@@ -142,7 +142,7 @@ class SpoolRouter:
         """Whether it has records that are neither in the buffer, nor on disk, nor in the outbox."""
         return bool(self._held)
 
-    async def persist(self, outbox: Outbox) -> None:
+    async def persist(self, outbox: Sender) -> None:
         """Stop :meth:`run`, and write what Kafka has not acknowledged to the disk."""
         self._stopping = True
         if self._running is not None:
@@ -162,7 +162,7 @@ class SpoolRouter:
         except (OSError, sqlite3.Error) as error:
             log.error("the spool at %s can't be closed: %s", self._spool.root, error)  # noqa: TRY400 - the trace adds nothing
 
-    async def run(self, outbox: Outbox) -> None:
+    async def run(self, outbox: Sender) -> None:
         """Feed ``outbox`` until cancelled."""
         self._running = asyncio.current_task()
         await self._tried(self._reading, self._spool.go_back)  # what an earlier outbox had in flight
@@ -187,7 +187,7 @@ class SpoolRouter:
             self._look_at = now + _LOOK_AGAIN_S if self._writing.error is None else 0.0
         return self._writing.ready(time.monotonic())
 
-    async def _directly(self, outbox: Outbox) -> None:
+    async def _directly(self, outbox: Sender) -> None:
         """Kafka answers: move events from memory to memory."""
         room = outbox.room_left
         if not room:
@@ -200,7 +200,7 @@ class SpoolRouter:
         busy = outbox.pending or self._spool.answered or self._spool.more
         await self._forward(outbox, min(AT_ONCE, room), _LOOK_S if busy else LONGEST_WAIT_S)
 
-    async def _by_disk(self, outbox: Outbox, *, usable: bool) -> None:
+    async def _by_disk(self, outbox: Sender, *, usable: bool) -> None:
         """Move new events to the end of the spool, and its oldest to Kafka."""
         moved = False
         if usable:
@@ -218,7 +218,7 @@ class SpoolRouter:
         else:
             await self._until_events(_LOOK_S)
 
-    async def _copy(self, outbox: Outbox) -> bool:
+    async def _copy(self, outbox: Sender) -> bool:
         """Copy what is in flight to the disk, to be sent only if this process dies. Return False if the disk fails."""
         found = [each for each in outbox.unanswered() if each.answer is None]
         for record in found:
@@ -228,7 +228,7 @@ class SpoolRouter:
             record.answer = None
         return written is not None
 
-    async def _write(self, outbox: Outbox) -> bool:
+    async def _write(self, outbox: Sender) -> bool:
         """Write up to a batch from the buffer to the disk. Return False if there is none, or the disk fails."""
         if not self._held:
             self._held = self._taken(outbox)
@@ -243,7 +243,7 @@ class SpoolRouter:
         self._held = self._held[written or 0 :]
         return bool(written)
 
-    def _taken(self, outbox: Outbox) -> list[RecordBatch]:
+    def _taken(self, outbox: Sender) -> list[RecordBatch]:
         """Take a batch from the buffer for the disk, without events that overtake the disk or are too large."""
         taken = self._buffer.take(AT_ONCE)
         if outbox.room_left and not self._stopping:
@@ -256,7 +256,7 @@ class SpoolRouter:
         outbox.offer(each for each in records if len(each.value) > LARGEST_RECORD)  # the outbox refuses them
         return [each for each in records if len(each.value) <= LARGEST_RECORD]
 
-    async def _send(self, outbox: Outbox, most: int) -> bool:
+    async def _send(self, outbox: Sender, most: int) -> bool:
         """Send up to ``most`` of the spool's events. Return False if the disk can't be read."""
         records = await self._tried(self._reading, functools.partial(self._spool.read, most))
         outbox.offer(records or ())

@@ -7,22 +7,21 @@ exist yet, the follower tries again, and the table keeps what it has.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable
 from typing import Any, Final
 
 from switchgear import arguments
 from switchgear.arguments import FromEnv
-from switchgear.follower.status import FRESH_S, STALE_AFTER_S, BrokerTime, FollowerStatus, LastAnswer
-from switchgear.follower.table import CircuitTable
-from switchgear.follower.view import CircuitView
-from switchgear.runtime.background_thread import Background, NotStartedError, clean_up, stop_if_cancelled
-from switchgear.runtime.fork import call_in_child, importing
+from switchgear.follower.base import Follower
+from switchgear.follower.status import LastAnswer
+from switchgear.follower.table import CircuitRecord, CircuitTable, RecordListener
+from switchgear.runtime.background_thread import Background, clean_up, stop_if_cancelled
+from switchgear.runtime.fork import importing
 from switchgear.runtime.throttled_log import Throttle
 from switchgear_schemas.connection import METADATA_MAX_AGE_MS, KafkaConnection
+from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.records import unreadable
 from switchgear_schemas.topics import TopicNames
 
@@ -31,20 +30,19 @@ log: Final = logging.getLogger("switchgear.follower")
 _CONNECT_LIMIT_S: Final = 20.0
 _REPORT_EVERY_S: Final = 5.0
 _POLL_MS: Final = 500
+FETCH_WAIT_S: Final = 10.0
+"""The broker answers at once when there is a record, so a long wait delays none. It leaves 5 s before the state counts as stale."""
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
 _STOP_LIMIT_S: Final = 2.0
 _LAG_EVERY_S: Final = 1.0
-_LOOK_S: Final = 0.005
-_LONGEST_LOOK_S: Final = 0.05
-"""For coroutines, because a thousand of them may wait at once."""
 
 
 class _TopicChangedError(Exception):
     """The topic was deleted, and perhaps created again with versions from the start, or it has more partitions now."""
 
 
-class CircuitFollower(FromEnv):
+class CircuitFollower(Follower, FromEnv):
     """Keeps the table of circuits current in the background.
 
     Attributes:
@@ -52,6 +50,13 @@ class CircuitFollower(FromEnv):
         loaded: Whether the topic was read once, to the end that it had at the start.
         broker_time: The broker's clock.
         listeners: Called with every changed view, in the background thread.
+        record_listeners: Get the bytes of every change, in the background thread. Add yours before the thread starts.
+
+    Args:
+        connection: The brokers, or their addresses.
+        topic_prefix: Prefix of the topics' names.
+        background: The thread to run in; by default one of its own.
+        fetch_wait_s: How long the broker may keep a fetch waiting if there is no new record, in seconds.
     """
 
     _settings = ("topic_prefix",)
@@ -62,80 +67,38 @@ class CircuitFollower(FromEnv):
         *,
         topic_prefix: str = "switchgear.",
         background: Background | None = None,
+        fetch_wait_s: float = FETCH_WAIT_S,
     ) -> None:
         arguments.beginning("topic_prefix", topic_prefix)
+        if not 0 < fetch_wait_s <= FETCH_WAIT_S:
+            raise SwitchgearError(
+                f"fetch_wait_s is {fetch_wait_s}.", hint=f"Pass more than 0 and at most {FETCH_WAIT_S:g} seconds."
+            )
+        self._fetch_wait_s = fetch_wait_s
         self._connection = arguments.connection("connection", connection)
         self._topic = TopicNames(prefix=topic_prefix).circuits
-        self._background = background or Background("switchgear-follower")
-        self._background.add("follower", self._run)
-        call_in_child(self._reset_in_child)
-        self.table = CircuitTable()
-        self.broker_time = BrokerTime()
-        self.loaded = False
-        self._read_here = False
-        """Whether this process loaded the circuits. A forked child has those of its parent, which may be old."""
-        self.listeners: list[Callable[[CircuitView], None]] = []
+        super().__init__(background or Background("switchgear-follower"))
+        self.record_listeners: list[RecordListener] = []
         self._consumer: Any = None
         self._answered = LastAnswer()
-        self._lag = 0
         self._next_lag = 0.0
-        self._last_error: str | None = None
         self._throttle = Throttle(_REPORT_EVERY_S)
-
-    def start(self) -> None:
-        """Start the background thread, and return at once."""
-        self._background.loop()
-
-    def wait_loaded(self, timeout: float) -> bool:
-        """Block until this process has loaded the circuits, at most ``timeout`` seconds. Don't call it in an event loop."""
-        deadline = time.monotonic() + timeout
-        while self._must_wait(deadline):
-            time.sleep(_LOOK_S)
-        return self.loaded and self._read_here
-
-    async def until_loaded(self, timeout: float) -> bool:  # noqa: ASYNC109 - the same signature as wait_loaded
-        """Do the same as :meth:`wait_loaded`, without blocking the event loop."""
-        deadline, pause = time.monotonic() + timeout, _LOOK_S
-        while self._must_wait(deadline):
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_LOOK_S)
-        return self.loaded and self._read_here
-
-    def close(self, timeout: float = 5.0) -> bool:
-        """End the background thread, which may be shared. Return whether it ended in time."""
-        return self._background.close(timeout)
 
     def age_s(self) -> float | None:
         """Return the seconds since the broker last answered a fetch of every partition, or None before the first answer."""
         return self._answered.age_s()
 
-    def status(self) -> FollowerStatus:
-        """Return the status as of now."""
-        age_s = self.age_s()
-        return FollowerStatus(
-            loaded=self.loaded,
-            connected=self._consumer is not None,
-            circuits=len(self.table.views),
-            lag=self._lag if self.loaded else None,
-            age_s=age_s,
-            malformed=self.table.malformed,
-            last_error=self._last_error,
-            stale=age_s is None or age_s >= STALE_AFTER_S,
-        )
-
-    def _must_wait(self, deadline: float) -> bool:
-        if self._background.closed or (self.loaded and self._read_here) or time.monotonic() >= deadline:
-            return False
-        with contextlib.suppress(NotStartedError):  # there may be a thread before the time is over
-            self.start()
-        return True
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection to the broker."""
+        return self._consumer is not None
 
     async def _run(self) -> None:
         pause = _FIRST_PAUSE_S
         created_again = False
         while True:
             try:
-                await self._follow(CircuitTable() if created_again else self.table)
+                await self._follow(self.table.fresh() if created_again else self.table)
             except _TopicChangedError:
                 log.warning("the topic %s was created again or repartitioned; the circuits are read again", self._topic)
                 created_again = True
@@ -160,6 +123,7 @@ class CircuitFollower(FromEnv):
         with importing:
             from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - costs 100 ms that an import of switchgear must not
 
+            from switchgear.follower.long_fetch import LongFetch  # noqa: PLC0415 - imports aiokafka
             from switchgear_schemas.unreadable import guard  # noqa: PLC0415 - imports aiokafka
 
         consumer = AIOKafkaConsumer(
@@ -168,20 +132,27 @@ class CircuitFollower(FromEnv):
             group_id=None,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
+            fetch_max_wait_ms=int(1000 * self._fetch_wait_s),
             request_timeout_ms=15_000,
             metadata_max_age_ms=METADATA_MAX_AGE_MS,
         )
+        fetches = LongFetch(self._fetch_wait_s)
+        if table is not self.table:
+            for listener in self.record_listeners:
+                listener.restarted()
         try:
             async with asyncio.timeout(_CONNECT_LIMIT_S):
                 await consumer.start()
                 guard(consumer)
+                fetches.install(consumer)
                 ends: dict[Any, int] = await consumer.end_offsets(consumer.assignment())
             self._consumer = consumer
             self._last_error = None
             offsets: dict[int, int] = {}
             loading = True
             while True:
-                self._take(await consumer.getmany(timeout_ms=_POLL_MS), table, offsets)
+                records = await consumer.getmany(timeout_ms=_POLL_MS)
+                self._take(records, table, offsets, prompt=not loading and fetches.prompt)
                 if not consumer.assignment():  # the topic is gone; aiokafka looks again only after metadata_max_age_ms
                     raise _TopicChangedError
                 await self._observe(consumer)
@@ -191,14 +162,16 @@ class CircuitFollower(FromEnv):
                         self.table.replace(table)
                         table = self.table
                     self.loaded = self._read_here = True
+                    for listener in self.record_listeners:
+                        listener.loaded()
                     log.info("%d circuits loaded from %s", len(table.views), self._topic)
         finally:
             self._consumer = None
             await clean_up(consumer.stop(), _STOP_LIMIT_S, "closing a consumer")
 
-    def _take(self, batches: dict[Any, list[Any]], table: CircuitTable, offsets: dict[int, int]) -> None:
-        age_s = self.age_s()  # a record of a backlog says nothing about the clock
-        fresh = self.loaded and age_s is not None and age_s < FRESH_S
+    def _take(
+        self, batches: dict[Any, list[Any]], table: CircuitTable, offsets: dict[int, int], *, prompt: bool
+    ) -> None:
         malformed = table.malformed
         for partition, records in batches.items():
             if records and records[0].offset <= offsets.get(partition.partition, -1):
@@ -209,18 +182,24 @@ class CircuitFollower(FromEnv):
                 if why is not None:
                     table.refuse(why)
                     continue
-                if fresh:
+                if prompt:  # a record of a backlog says nothing about the clock
                     self.broker_time.heard(record.timestamp)
-                view = table.apply(record.key, record.value)
-                if view is not None:
-                    for listener in self.listeners:
-                        listener(view)
+                self._apply(record, table)
         skipped = table.malformed - malformed
         left_out = self._throttle.admit("malformed", skipped) if skipped else None
         if left_out is not None:
             log.warning(
                 "%d records of %s are skipped, the last one: %s", left_out + skipped, self._topic, table.last_malformed
             )
+
+    def _apply(self, record: CircuitRecord, table: CircuitTable) -> None:
+        view = table.apply(record.key, record.value)
+        if view is not None:
+            for listener in self.listeners:
+                listener(view)
+        if view is not None or record.value is None:
+            for each in self.record_listeners:
+                each.changed(record)
 
     async def _observe(self, consumer: Any) -> None:
         """Note when the broker last answered for every partition. Once a second, count the records not yet read."""

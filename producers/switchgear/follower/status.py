@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 STALE_AFTER_S: Final = 15.0
-"""A broker that has not answered for so long counts as down: thirty missed fetches."""
+"""A broker that has not answered for so long counts as down. An idle one answers every 10 s, when the wait of a fetch ends."""
 SAMPLES: Final = 16
 """Differences in memory. A record that was read late makes the clock look ahead, so the smallest difference counts."""
 FRESH_S: Final = 1.0
-"""Records count only if the broker answered within this time: those of a backlog are old. An idle broker answers twice a second."""
+"""Records count only if a fetch waited for them at the broker, with no longer break than this: those of a backlog are old."""
 NOTICED_S: Final = 1.0
 """A smaller difference is ignored."""
 

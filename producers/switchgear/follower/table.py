@@ -4,9 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Protocol
 
 from switchgear.follower.view import CircuitView, UnreadableCircuitError, Views, decode_view
 from switchgear_schemas.enums import CircuitState
+
+
+class CircuitRecord(Protocol):
+    """One record of the circuits topic, as it is read."""
+
+    @property
+    def partition(self) -> int:
+        """The partition."""
+        ...
+
+    @property
+    def offset(self) -> int:
+        """The place in the partition."""
+        ...
+
+    @property
+    def timestamp(self) -> int:
+        """When the broker wrote it, in milliseconds since 1970."""
+        ...
+
+    @property
+    def key(self) -> bytes | None:
+        """The circuit's id."""
+        ...
+
+    @property
+    def value(self) -> bytes | None:
+        """The circuit in JSON; None if it is removed."""
+        ...
+
+
+class RecordListener(Protocol):
+    """Gets the records that change a follower's circuits, in the follower's thread. It must not block or raise."""
+
+    def changed(self, record: CircuitRecord) -> None:
+        """Take a record that changes its circuit, or removes it."""
+
+    def restarted(self) -> None:
+        """Forget everything when :meth:`loaded` comes next: the topic was created again, and its circuits come from the start."""
+
+    def loaded(self) -> None:
+        """Take note that the topic was read to the end that it had when the connection was made."""
 
 
 class CircuitTable:
@@ -24,6 +67,12 @@ class CircuitTable:
         """Ids of the circuits of families that have, or had, a record."""
         self.malformed = 0
         self.last_malformed: str | None = None
+
+    def fresh(self) -> CircuitTable:
+        """Return an empty table that decodes records as this one does."""
+        table = CircuitTable()
+        table.decode = self.decode  # a reader that needs more fields replaces it
+        return table
 
     def apply(self, key: bytes | None, value: bytes | None) -> CircuitView | None:
         """Apply one record. Return the circuit's new view if it changed, else None.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -101,12 +102,13 @@ class CircuitView:
 _NOT_ENFORCED: Final = frozenset({"metrics_only", "disabled"})
 
 
-def _instant(_: type, text: str) -> Instant:
+def read_instant(_: type, text: str) -> Instant:
+    """Return an instant from a timestamp of RFC 3339: the hook of a decoder of circuit records."""
     moment = datetime.fromisoformat(text)
     return Instant((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp())
 
 
-_decoder: Final = msgspec.json.Decoder(CircuitView, dec_hook=_instant)
+_decoder: Final = msgspec.json.Decoder(CircuitView, dec_hook=read_instant)
 
 
 def decode_view(value: bytes) -> CircuitView:
@@ -137,6 +139,22 @@ class Views(dict[str, CircuitView]):
     def known(self, circuit_id: str) -> CircuitView | None:
         """Return the last record of a circuit, whatever calls are answered."""
         return dict.get(self, circuit_id)
+
+
+def dated(expired: Callable[[], bool], look: Callable[[], object]) -> type[Views]:
+    """Return a class of views that calls ``look`` before it answers with a state that has ``expired``. ``look`` may replace the class."""
+
+    class DatedViews(Views):
+        __slots__ = ()
+
+        def get(self, key: str, default: Any = None) -> Any:
+            if expired():
+                look()
+                if type(self) is not DatedViews:
+                    return self.get(key, default)
+            return dict.get(self, key, default)
+
+    return DatedViews
 
 
 class SilentViews(Views):

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from switchgear.breaker.ramp import admits, in_words, phase_of
-from switchgear.follower.status import STALE_AFTER_S
 from switchgear.follower.view import CircuitView, LeaseView
 from switchgear.guard.refusal_summary import RefusalReporter
 from switchgear.guard.rejections import Rejection
@@ -17,7 +16,7 @@ from switchgear.runtime.fork import call_in_child
 
 if TYPE_CHECKING:
     from switchgear.emitter.emitter import Emitter
-    from switchgear.follower.follower import CircuitFollower
+    from switchgear.follower.base import Follower
 
 
 FleetAnswer = Literal["pass", "refuse", "ask"] | LeaseView
@@ -44,7 +43,7 @@ class FleetCircuits:
 
     def __init__(
         self,
-        follower: CircuitFollower,
+        follower: Follower,
         emitter: Emitter,
         *,
         silence_s: float,
@@ -127,7 +126,12 @@ class FleetCircuits:
     def reachable(self, view: CircuitView) -> bool:
         """Return whether the circuit's owner can answer a request. If not, the process's own breaker decides alone."""
         age = self.follower.age_s()
-        return age is not None and age < STALE_AFTER_S and self.emitter.connected and not self.owner_silent(view)
+        return (
+            age is not None
+            and age < self.follower.stale_after_s
+            and self.emitter.connected
+            and not self.owner_silent(view)
+        )
 
     def generation(self, view: CircuitView | None) -> int | None:
         """Return the generation of a circuit. One without a record has 0 once all are loaded: it has never changed."""

@@ -8,7 +8,8 @@ The state is *stale* when the broker has answered no fetch for :data:`~switchgea
 * ``local``: the process's own breakers decide alone at once.
 * ``deny``: every call is refused, also before the state was ever read.
 
-No call checks this: the background thread does once a second, and exchanges what the calls read.
+No call checks this: the background thread does once a second, and exchanges what the calls read. A follower over HTTP runs in
+processes that may be frozen, as in AWS Lambda. There each call compares the time, because it may come before the thread's next look.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal
 
 from switchgear.follower.status import STALE_AFTER_S
-from switchgear.follower.view import DenyingViews, SilentViews, Views
+from switchgear.follower.view import DenyingViews, SilentViews, Views, dated
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
-    from switchgear.follower.follower import CircuitFollower
+    from switchgear.follower.base import Follower
 
 
 OnStateUnavailable = Literal["last_known", "local", "deny"]
@@ -38,10 +39,15 @@ opened and closed again: an older state says less than the process's own breaker
 
 
 def mode_of(
-    *, loaded: bool, age_s: float | None, on_state_unavailable: OnStateUnavailable, state_max_age_s: float
+    *,
+    loaded: bool,
+    age_s: float | None,
+    on_state_unavailable: OnStateUnavailable,
+    state_max_age_s: float,
+    stale_after_s: float = STALE_AFTER_S,
 ) -> GuardMode:
     """Return who decides, when the circuits were ``loaded`` once and the broker last answered ``age_s`` seconds ago."""
-    if loaded and age_s is not None and age_s < STALE_AFTER_S:
+    if loaded and age_s is not None and age_s < stale_after_s:
         return "fleet"
     if on_state_unavailable == "deny":
         return "deny"
@@ -53,22 +59,22 @@ def mode_of(
 
 
 class Availability:
-    """Checks the age of a follower's state by a monotonic clock, and makes its table answer accordingly.
+    """Checks the age of a follower's state, and makes its table answer accordingly.
 
     Raises:
-        SwitchgearError: ``state_max_age_s`` is less than :data:`~switchgear.follower.status.STALE_AFTER_S`.
+        SwitchgearError: ``state_max_age_s`` is less than the follower's ``stale_after_s``.
     """
 
     def __init__(
         self,
-        follower: CircuitFollower,
+        follower: Follower,
         on_state_unavailable: OnStateUnavailable,
         state_max_age_s: float,
         clock: Callable[[], float],
     ) -> None:
-        if not state_max_age_s >= STALE_AFTER_S:
+        if not state_max_age_s >= follower.stale_after_s:
             raise SwitchgearError(
-                f"state_max_age_s is {state_max_age_s}.", hint=f"Pass {STALE_AFTER_S:g} seconds or more."
+                f"state_max_age_s is {state_max_age_s}.", hint=f"Pass {follower.stale_after_s:g} seconds or more."
             )
         self._follower = follower
         self._wanted = on_state_unavailable
@@ -76,6 +82,7 @@ class Availability:
         self._clock = clock
         self._fresh_at: float | None = None
         self._was_loaded = False
+        self._views = Views if follower.expired is None else dated(follower.expired, self.look)
         self.mode: GuardMode = "loading"
         """Who decides, as of the last :meth:`look`."""
         self.look()
@@ -97,8 +104,9 @@ class Availability:
             age_s=age,
             on_state_unavailable=self._wanted,
             state_max_age_s=self._max_age_s,
+            stale_after_s=follower.stale_after_s,
         )
-        follower.table.views.answer(_ANSWERS.get(mode, Views))
+        follower.table.views.answer(_ANSWERS.get(mode, self._views))
         # A call of a tool without a circuit has generation 0 once all circuits are known. Alone, the process doesn't know them.
         if mode == "local_only":
             follower.loaded = False

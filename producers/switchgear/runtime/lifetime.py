@@ -13,7 +13,7 @@ from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
     from switchgear.emitter.emitter import Emitter
-    from switchgear.follower.follower import CircuitFollower
+    from switchgear.follower.base import Follower
     from switchgear.guard.decision import CircuitDecision
     from switchgear.guard.fleet_circuits import FleetCircuits
     from switchgear.guard.fleet_state import Availability
@@ -29,7 +29,7 @@ class Lifetime:
     """Base of :class:`~switchgear.Switchgear` with the methods about the client itself."""
 
     _emitter: Emitter | None
-    _follower: CircuitFollower | None
+    _follower: Follower | None
     _background: Background | None
     _decision: CircuitDecision
     _runtime: Runtime
@@ -71,6 +71,12 @@ class Lifetime:
         if self._decision.fleet is not None:
             self._decision.fleet.refusals.sweep(everything=True)
         return self._emitter.flush(0.0 if self._in_background else timeout)
+
+    async def aflush(self, timeout: float = 10.0) -> bool:  # noqa: ASYNC109 - the same signature as flush
+        """Wait like :meth:`flush`, in an event loop."""
+        import asyncio  # noqa: PLC0415 - see __init__
+
+        return await asyncio.to_thread(self.flush, timeout)
 
     def close(self, timeout: float = 10.0) -> bool:
         """Flush, and end the background thread. Later calls are guarded and not reported. You may close more than once.
@@ -145,7 +151,7 @@ class Lifetime:
             await follower.until_loaded(left_s)
             self._waited(follower)
 
-    def _first_wait(self) -> tuple[CircuitFollower, float] | None:
+    def _first_wait(self) -> tuple[Follower, float] | None:
         """Begin. Return what this call waits for, and how many seconds. Return None if it must not wait."""
         if not self._runtime.started:
             self._begin()
@@ -155,7 +161,7 @@ class Lifetime:
             self._wait_until = time.monotonic() + self._start_wait_s
         return self._follower, self._wait_until - time.monotonic()
 
-    def _waited(self, follower: CircuitFollower) -> None:
+    def _waited(self, follower: Follower) -> None:
         if self._runtime.started:  # another thread was first
             return
         self._look()

@@ -27,7 +27,7 @@ from switchgear_schemas.families import tool_of_circuit
 
 if TYPE_CHECKING:
     from switchgear.breaker import Transition
-    from switchgear.follower.follower import CircuitFollower
+    from switchgear.follower.base import Follower
     from switchgear.follower.view import CircuitView
 
 log: Final = logging.getLogger("switchgear.hooks")
@@ -241,9 +241,7 @@ class FleetChanges:
         wall: Returns seconds since 1970.
     """
 
-    def __init__(
-        self, report: Callable[[CircuitChange], None], follower: CircuitFollower, wall: Callable[[], float]
-    ) -> None:
+    def __init__(self, report: Callable[[CircuitChange], None], follower: Follower, wall: Callable[[], float]) -> None:
         self._report = report
         self._follower = follower
         self._wall = wall

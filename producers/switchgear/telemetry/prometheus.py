@@ -16,6 +16,7 @@ from switchgear.follower.status import FollowerStatus
 from switchgear.guard.fleet_state import GuardMode
 from switchgear.guard.rejections import Rejection
 from switchgear.telemetry.hooks import CallOutcome, CircuitChange, Hooks
+from switchgear.telemetry.registry import BUILD, BUILD_TEXT, own_version
 from switchgear.telemetry.status import SwitchgearStatus
 from switchgear_schemas.enums import CircuitState
 from switchgear_schemas.errors import SwitchgearError
@@ -99,6 +100,7 @@ class _Reading(NamedTuple):
 
 def _readings(status: SwitchgearStatus) -> Iterator[_Reading]:
     """Return the metrics of one client."""
+    yield _Reading(BUILD, BUILD_TEXT, {("client", own_version()): 1}, ("component", "version"))
     modes = {(mode,): mode == status.mode for mode in get_args(GuardMode)}
     yield _Reading("switchgear_guard_mode", "1 for the mode: what decides about calls.", modes, ("mode",))
     yield from _circuits("local", status.local)

@@ -12,7 +12,7 @@ from switchgear.emitter.event import Event
 from switchgear.emitter.status import EmitterStatus
 from switchgear.fleet import Message
 from switchgear.follower.status import STALE_AFTER_S, BrokerTime, FollowerStatus
-from switchgear.follower.table import CircuitTable
+from switchgear.follower.table import CircuitTable, RecordListener
 from switchgear.follower.view import CircuitView
 from switchgear.testing.log import MemoryLog
 from switchgear_schemas.ids import mint_emitter_id
@@ -133,6 +133,11 @@ class MemoryFollower:
         clock: Returns monotonic seconds.
     """
 
+    stale_after_s = STALE_AFTER_S
+    """A state that was not confirmed for so long may be outdated."""
+    expired = None
+    """See :class:`switchgear.follower.base.Follower`."""
+
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._away_since: float | None = None
@@ -141,8 +146,21 @@ class MemoryFollower:
         self.broker_time = BrokerTime()
         self.listeners: list[Callable[[CircuitView], None]] = []
         """Called with every changed view."""
-        self.loaded = False
+        self.record_listeners: list[RecordListener] = []
+        """Get every change."""
+        self._loaded = False
+
+    @property
+    def loaded(self) -> bool:
         """Whether the circuits are loaded. Records that are delivered before are old ones."""
+        return self._loaded
+
+    @loaded.setter
+    def loaded(self, loaded: bool) -> None:
+        first, self._loaded = loaded and not self._loaded, loaded
+        if first:
+            for listener in self.record_listeners:
+                listener.loaded()
 
     def deliver(self, messages: Sequence[Message]) -> None:
         """Apply records of the circuits topic, in the order of their partition."""
@@ -153,6 +171,9 @@ class MemoryFollower:
             if view is not None:
                 for listener in self.listeners:
                     listener(view)
+            if view is not None or message.value is None:
+                for each in self.record_listeners:
+                    each.changed(message)
 
     def read(self, log: MemoryLog, topic: str) -> None:
         """Deliver the records of a topic that this follower has not read."""

@@ -32,7 +32,7 @@ from switchgear_schemas.topics import TopicNames
 
 if TYPE_CHECKING:
     from switchgear.emitter.emitter import Emitter
-    from switchgear.follower.follower import CircuitFollower
+    from switchgear.follower.base import Follower
 
 
 START: Final = 1_800_000_000.0
@@ -163,7 +163,7 @@ class InMemoryFleet:
             self._members[client] = emitter, follower
             follower.read(self.log, self.names.circuits)
             follower.loaded = True
-        return Wire(cast("Emitter", emitter), cast("CircuitFollower", follower), self.clock.monotonic, self.clock.wall)
+        return Wire(cast("Emitter", emitter), cast("Follower", follower), self.clock.monotonic, self.clock.wall)
 
     def cut(self, gear: Switchgear) -> None:
         """Disconnect a client, as if Kafka were down for it: its events wait, and it receives no records.

@@ -1,11 +1,10 @@
-"""Decode the bodies of OTLP requests: protobuf or JSON, plain or gzip, each with a limit on its size."""
+"""Decode the bodies of OTLP requests: protobuf or JSON."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import json
-import zlib
 from collections.abc import Iterator
 from typing import Any, Final, Literal, TypeVar
 
@@ -19,60 +18,12 @@ from switchgear_schemas.errors import SwitchgearError
 Encoding = Literal["protobuf", "json"]
 M = TypeVar("M", bound=Message)
 
-MAX_BODY_BYTES: Final = 8 * 1_048_576
-"""The largest request as it is sent."""
-MAX_UNPACKED_BYTES: Final = 32 * 1_048_576
-"""The largest request after unpacking."""
-_GZIP: Final = 31
-"""zlib's window bits for a gzip header."""
-_CHUNK: Final = 65_536
 _IDS: Final = ("traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id")
 """OTLP's JSON writes these in hexadecimal, where protobuf's JSON has base64."""
 
 
 class UnreadableBodyError(SwitchgearError):
     """A body isn't what its headers say. The same request must not be sent again."""
-
-
-class BodyTooLargeError(SwitchgearError):
-    """A body is too large, as it was sent or unpacked."""
-
-
-def unpacked(body: bytes, content_encoding: str, *, limit: int = MAX_UNPACKED_BYTES) -> bytes:
-    """Return a body without its compression.
-
-    Args:
-        body: The bytes as they were sent.
-        content_encoding: ``gzip``, ``identity`` or empty.
-        limit: The most bytes to unpack.
-
-    Raises:
-        UnreadableBodyError: The compression is another one, or broken.
-        BodyTooLargeError: There are more bytes.
-    """
-    if content_encoding in {"", "identity"}:
-        return body
-    if content_encoding != "gzip":
-        raise UnreadableBodyError(
-            f"The content encoding {content_encoding!r:.50} is unknown.", hint="Use gzip, or no compression."
-        )
-    found, rest = bytearray(), body
-    try:
-        while rest:  # a gzip file may have several members
-            unpacker = zlib.decompressobj(_GZIP)
-            while rest and not unpacker.eof:
-                found += unpacker.decompress(rest, _CHUNK)
-                rest = unpacker.unconsumed_tail
-                if len(found) > limit:
-                    raise BodyTooLargeError(
-                        f"The body unpacks to more than {limit} bytes.", hint="Export fewer spans at once."
-                    )
-            if not unpacker.eof:
-                raise UnreadableBodyError("The gzip body ends too early.")
-            rest = unpacker.unused_data
-    except zlib.error as error:
-        raise UnreadableBodyError(f"The body isn't gzip: {error}.") from None
-    return bytes(found)
 
 
 def traces_from(body: bytes, encoding: Encoding) -> ExportTraceServiceRequest:

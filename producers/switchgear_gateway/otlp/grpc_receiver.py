@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.logs.v1 import logs_service_pb2_grpc as logs_
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces_pb
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as traces_grpc
 
-from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES
+from switchgear_gateway.bodies import MAX_BODY_BYTES
 from switchgear_gateway.otlp.ingest import Answer, Ingest
 from switchgear_gateway.otlp.submission import NotAllowedError, Sender, SenderOf, TryAgainError
 from switchgear_schemas.errors import SwitchgearError

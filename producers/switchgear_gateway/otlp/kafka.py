@@ -13,7 +13,8 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 from switchgear.runtime.throttled_log import BoundedLog
-from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES, UnreadableBodyError, encoding_of, logs_from, traces_from
+from switchgear_gateway.bodies import MAX_BODY_BYTES
+from switchgear_gateway.otlp.decoding import UnreadableBodyError, encoding_of, logs_from, traces_from
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.submission import Sender, TryAgainError
 from switchgear_schemas.connection import KafkaConnection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -9,7 +10,8 @@ import structlog
 from clickhouse_connect.driver.exceptions import ClickHouseError
 from starlette.responses import Response
 
-from switchgear_schemas.errors import StoreUnavailableError, SwitchgearError
+from switchgear_access.problem import MEDIA_TYPE, ProblemError, encoded, members
+from switchgear_schemas.errors import BrokerUnavailableError, StoreUnavailableError, SwitchgearError
 from switchgear_schemas.visible import escaped
 from switchgear_sinks.api.readonly import SqlFailedError, SqlLimitError, SqlRefusedError
 from switchgear_sinks.clickhouse_errors import UNKNOWN_TABLE, clickhouse_code, clickhouse_message
@@ -30,6 +32,10 @@ class ForbiddenError(SwitchgearError):
     """The client, or the API itself, does not have the right to do that."""
 
 
+class ConflictError(SwitchgearError):
+    """The request doesn't fit the present state."""
+
+
 class BusyError(SwitchgearError):
     """Too many queries are running."""
 
@@ -41,31 +47,37 @@ _STATUS: tuple[tuple[type[SwitchgearError], int], ...] = (
     (ForbiddenError, 403),
     (SqlRefusedError, 403),
     (NotFoundError, 404),
+    (ConflictError, 409),
     (SqlLimitError, 422),
+    (BrokerUnavailableError, 503),
     (BusyError, 503),
     (StoreUnavailableError, 503),
 )
 
 
-def json_answer(content: Any, status: int = 200) -> Response:
+def json_answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return a JSON response. Datetimes become RFC 3339, UUIDs text, and NaN null.
 
     Control characters and invisible characters are escaped, because the answer may be read in a terminal.
     """
     text = escaped(msgspec.json.encode(content).decode())
-    return Response(text, status_code=status, media_type="application/json")
+    return Response(text, status_code=status, media_type="application/json", headers=headers)
 
 
 def error_answer(message: str, status: int, hint: str = "") -> Response:
-    """Return a response of the form ``{"error": …, "hint": …}``."""
-    return json_answer({"error": message, "hint": hint}, status)
+    """Return a response with problem details. ``error`` is the same as ``detail``, for older clients."""
+    content = members(status, message) | {"error": message, "hint": hint}
+    return Response(encoded(content), status_code=status, media_type=MEDIA_TYPE)
 
 
 def answer_to(error: Exception) -> Response:
     """Return the answer to an error. An unexpected one is logged and answered with 500."""
     if isinstance(error, SwitchgearError):
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-        return error_answer(error.message, status, error.hint)
+        problem = error if isinstance(error, ProblemError) else None
+        answer = error_answer(error.message, status if problem is None else problem.status, error.hint)
+        answer.headers.update({} if problem is None else problem.headers)
+        return answer
     if isinstance(error, TimeoutError):
         return error_answer("ClickHouse did not answer in time.", 504, "Narrow the time range, or try again.")
     if isinstance(error, ClickHouseError):

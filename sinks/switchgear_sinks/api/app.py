@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.applications import Starlette
@@ -12,17 +13,37 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Scope
 
+from switchgear_access.authenticator import Authenticator
+from switchgear_access.cors import Origins
+from switchgear_access.hosts import KnownHosts
+from switchgear_access.limits import Limits
+from switchgear_access.middleware import AccessControl
+from switchgear_access.principal import Role
+from switchgear_access.sessions import Sessions
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import answer_to, error_answer
-from switchgear_sinks.api.hosts import KnownHosts
+from switchgear_sinks.api.console.console import Console
+from switchgear_sinks.api.console.login import Login
+from switchgear_sinks.api.headers import SecurityHeaders
+from switchgear_sinks.api.openapi import openapi
 from switchgear_sinks.api.reads import Reads
 from switchgear_sinks.api.retention import RetentionRoute
 from switchgear_sinks.api.sql import SqlRoute
-from switchgear_sinks.http_server import Probes
+from switchgear_sinks.console import ConsolePages
+from switchgear_sinks.probes import Probes
 from switchgear_sinks.store import Store
 
+_STREAM: Final = "/v1/console/live"
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_QUESTIONS: Final = frozenset({"/v1/sql", "/v1/policies/replay"})
+"""Requests with a body that change nothing."""
 Handler = Callable[[Request], Awaitable[Response]]
+_PUBLIC: Final = frozenset({"/v1/session"})
+"""The handler looks at the login itself."""
+_GUARDED: Final = ("/v1/", "/metrics", "/openapi.json")
+"""All others are health checks, the console's pages and the login, which have no data."""
 
 
 class Meter:
@@ -58,17 +79,34 @@ def create_app(
     *,
     registry: CollectorRegistry,
     readiness: Callable[[], Mapping[str, bool]] | None = None,
+    authenticator: Authenticator | None = None,
+    console: Console | None = None,
+    sessions: Sessions | None = None,
 ) -> Starlette:
     """Return the application. It does not own ``store``: close the store after the server has stopped.
 
     Args:
         store: The store to read.
-        settings: ``sql_max_rows``, ``sql_max_seconds``, ``api_http`` and ``api_allowed_hosts`` are used.
+        settings: ``sql_…``, ``api_http``, ``api_allowed_hosts`` and ``access_…`` are used.
         registry: The metrics that ``/metrics`` shows. The API adds its own.
         readiness: More checks by name. ``/readyz`` answers 503 while one is False or the store does not answer.
+        authenticator: The ways to log in; by default those of the settings.
+        console: The console, which the caller runs; by default one that reads from the store only and has no live events.
+        sessions: Sessions of browsers; by default those of the settings.
+
+    Raises:
+        SettingsError: The tokens can't be read, or a setting of the access is wrong.
     """
+    console = console or Console(store, settings, follow=False)
+    secret = settings.access_session_secret
+    sessions = sessions or Sessions(None if secret is None else secret.get_secret_value())
+    login = Login(settings, sessions)
     meter, reads, probes = Meter(registry), Reads(store), Probes(store, registry, readiness)
     handlers: tuple[tuple[str, Handler, str], ...] = (
+        *console.routes,
+        ("/v1/session", login.session, "GET POST DELETE"),
+        ("/login/oidc", login.begin_oidc, "GET"),
+        ("/login/oidc/callback", login.finish_oidc, "GET"),
         ("/v1/tools", reads.tools, "GET"),
         ("/v1/tools/{name:path}", reads.tool, "GET"),
         ("/v1/circuits", reads.circuits, "GET"),
@@ -79,15 +117,43 @@ def create_app(
         ("/v1/stored", reads.stored, "GET"),
         ("/v1/sql", SqlRoute(store, settings), "POST"),
         ("/v1/retention", RetentionRoute(store, settings), "GET PUT DELETE"),
+        ("/openapi.json", openapi, "GET"),
         ("/healthz", probes.healthz, "GET"),
         ("/readyz", probes.readyz, "GET"),
         ("/metrics", probes.metrics, "GET"),
     )
     return Starlette(
-        routes=[Route(path, meter.over(path, handler), methods=methods.split()) for path, handler, methods in handlers],
+        routes=[
+            *(Route(path, meter.over(path, handler), methods=methods.split()) for path, handler, methods in handlers),
+            *ConsolePages().routes,
+        ],
         exception_handlers={HTTPException: _http_error},
-        middleware=[Middleware(KnownHosts, settings)],
+        middleware=[
+            Middleware(SecurityHeaders),
+            Middleware(
+                AccessControl,
+                authenticator=authenticator or Authenticator.of(settings),
+                hosts=KnownHosts(settings.api_allowed_hosts, settings.api_http, "SWITCHGEAR_API_ALLOWED_HOSTS"),
+                role_of=role_of,
+                limits=Limits(settings.access_requests_per_token, settings.access_requests_per_address),
+                origins=Origins(settings.access_cors_origins),
+                is_stream=lambda scope: scope["path"] == _STREAM,
+                sessions=sessions,
+            ),
+        ],
     )
+
+
+def role_of(scope: Scope) -> Role | None:
+    """Return the role that a request needs."""
+    path, method = scope["path"], scope["method"]
+    if path in _PUBLIC or not path.startswith(_GUARDED):
+        return None
+    if path == "/v1/retention" and method in {"PUT", "DELETE"}:
+        return Role.ADMIN
+    if method not in _READING and path not in _QUESTIONS:
+        return Role.OPERATE
+    return Role.READ
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -14,7 +14,6 @@ from switchgear_sinks.api.answers import BadRequestError
 
 MAX_LIMIT: Final = 10_000
 MAX_HOURS: Final = 24 * 366
-MAX_BODY_BYTES: Final = 1_000_000
 _TRUE: Final = frozenset({"1", "true", "yes"})
 _FALSE: Final = frozenset({"0", "false", "no", ""})
 
@@ -83,7 +82,7 @@ async def json_body(request: Request, kind: type[_Body], sample: str) -> _Body:
     """Return the JSON body of a request as ``kind``. ``sample`` is the hint of an error: it shows a valid body.
 
     Raises:
-        BadRequestError: The content type is not JSON, or the body is too large or has another form.
+        BadRequestError: The content type is not JSON, or the body has another form.
     """
     # A browser sends this type to another site only with its consent, so a web page can't use a local Switchgear.
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
@@ -91,9 +90,7 @@ async def json_body(request: Request, kind: type[_Body], sample: str) -> _Body:
     content = bytearray()
     try:
         async for chunk in request.stream():
-            content += chunk
-            if len(content) > MAX_BODY_BYTES:
-                raise BadRequestError(f"The body is larger than {MAX_BODY_BYTES} bytes.")
+            content += chunk  # the middleware limits the size
     except ClientDisconnect:
         raise BadRequestError("The connection ended before the body did.") from None
     try:

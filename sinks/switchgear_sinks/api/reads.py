@@ -11,12 +11,14 @@ from starlette.responses import Response
 
 from switchgear_sinks.api.answers import NotFoundError, json_answer
 from switchgear_sinks.api.parameters import Parameters
+from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.health import ToolHealthService
 from switchgear_sinks.repository import CircuitsRepository, ToolMetricsRepository
 from switchgear_sinks.repository.local_circuits import WITHIN as LOCAL_WITHIN
 from switchgear_sinks.store import Store
 
 OPENS_WITHIN = timedelta(hours=24)
+_CIRCUITS = "Circuits, which all tenants share,"
 
 
 class Reads:
@@ -30,7 +32,9 @@ class Reads:
         """Answer ``GET /v1/tools?hours=1``: the health of every tool, a SystemHealthReport."""
         given = Parameters(request.query_params, ("hours", "tenant"))
         hours = given.hours(1.0) or 1.0
-        report = await self._health(given).check_all_tools_health(hours)
+        rights = Rights.of(request)
+        service = ToolHealthService(self._store, self._repository(rights, given))
+        report = rights.visible_report(await service.check_all_tools_health(hours))
         return json_answer({"hours": hours} | report.to_dict())
 
     async def tool(self, request: Request) -> Response:
@@ -39,9 +43,11 @@ class Reads:
         name: str = request.path_params["name"]
         hours = given.hours(1.0) or 1.0
         now = datetime.now(UTC)
-        repository = self._repository(given)
+        rights = Rights.of(request)
+        rights.check_tool(name)
+        repository = self._repository(rights, given)
         last = await repository.get_last_calls(name)
-        circuits = await self._circuits.current(now - OPENS_WITHIN, name)
+        circuits = await self._circuits.current(now - OPENS_WITHIN, name) if rights.all_tenants else []
         if not last["stored"] and not circuits:
             raise NotFoundError(f"No tool {name!r} has been called.", hint="`switchgear tools` lists those that have.")
         service = ToolHealthService(self._store, repository)
@@ -53,7 +59,7 @@ class Reads:
                 "stats": await repository.get_tool_stats(name, now - timedelta(hours=hours), now),
                 "errors": await service.get_error_patterns(name, 5),
                 "circuits": circuits,
-                **await self._local(now, name),
+                **(await self._local(now, name) if rights.all_tenants else _no_local()),
                 "last_success": last["last_success"],
                 "last_failure": last["last_failure"],
                 "last_error": last["last_error"],
@@ -67,19 +73,25 @@ class Reads:
         ``circuits`` are the fleet's circuits. ``local_circuits`` are those that processes opened on their own evidence.
         """
         given = Parameters(request.query_params, ("history", "limit", "tool"))
+        rights = Rights.of(request)
+        rights.check_all_tenants(_CIRCUITS)
         now = datetime.now(UTC)
         if given.flag("history"):
+            rights.check_tool(given.text("tool"))
             records = await self._circuits.history(given.text("tool"), given.limit(50))
             return json_answer({"history": records, "checked_at": now})
         circuits, local = await asyncio.gather(
             self._circuits.current(now - OPENS_WITHIN, given.text("tool")), self._local(now, given.text("tool"))
         )
-        return json_answer({"circuits": circuits, "checked_at": now} | local)
+        visible = rights.visible
+        local["local_circuits"] = visible(local["local_circuits"])
+        return json_answer({"circuits": visible(circuits), "checked_at": now} | local)
 
     async def circuit(self, request: Request) -> Response:
         """Answer ``GET /v1/circuits/{id}``: one circuit."""
         given = Parameters(request.query_params, ("history", "limit"))
         circuit_id: str = request.path_params["circuit_id"]
+        _check_circuit(request, circuit_id)
         if given.flag("history"):
             return await self._history(circuit_id, given)
         now = datetime.now(UTC)
@@ -91,15 +103,19 @@ class Reads:
 
     async def circuit_history(self, request: Request) -> Response:
         """Answer ``GET /v1/circuits/{id}/history``: the records of a circuit, newest first."""
-        return await self._history(request.path_params["circuit_id"], Parameters(request.query_params, ("limit",)))
+        circuit_id: str = request.path_params["circuit_id"]
+        _check_circuit(request, circuit_id)
+        return await self._history(circuit_id, Parameters(request.query_params, ("limit",)))
 
     async def slow(self, request: Request) -> Response:
         """Answer ``GET /v1/slow?threshold_ms=5000&limit=20``: the slowest calls."""
         given = Parameters(request.query_params, ("threshold_ms", "limit", "tool", "hours", "tenant"))
         threshold_ms = given.number("threshold_ms", 5000, 0, 1e12)
         hours = given.hours(None)
+        rights = Rights.of(request)
+        rights.check_tool(given.text("tool"))
         since = None if hours is None else datetime.now(UTC) - timedelta(hours=hours)
-        calls = await self._repository(given).get_slow_executions(
+        calls = await self._repository(rights, given).get_slow_executions(
             threshold_ms, given.limit(20), since=since, tool_name=given.text("tool")
         )
         return json_answer({"threshold_ms": threshold_ms, "executions": [call.to_dict() for call in calls]})
@@ -107,13 +123,16 @@ class Reads:
     async def stored(self, request: Request) -> Response:
         """Answer ``GET /v1/stored``: the number of stored events."""
         Parameters(request.query_params, ())
+        Rights.of(request).check_unrestricted("The number of all stored events")
         found = await self._store.query("SELECT count() FROM tool_metrics")
         return json_answer({"events": found.result_rows[0][0]})
 
     async def errors(self, request: Request) -> Response:
         """Answer ``GET /v1/errors?tool=&limit=10``: the newest errors and timeouts."""
         given = Parameters(request.query_params, ("tool", "limit", "tenant"))
-        calls = await self._repository(given).get_recent_errors(given.text("tool"), given.limit(10))
+        rights = Rights.of(request)
+        rights.check_tool(given.text("tool"))
+        calls = await self._repository(rights, given).get_recent_errors(given.text("tool"), given.limit(10))
         return json_answer({"tool": given.text("tool"), "errors": [call.to_dict() for call in calls]})
 
     async def _local(self, now: datetime, tool_name: str | None) -> dict[str, Any]:
@@ -137,8 +156,15 @@ class Reads:
             f"The circuit {circuit_id!r} does not exist.", hint="`switchgear circuits` lists all circuits."
         )
 
-    def _repository(self, given: Parameters) -> ToolMetricsRepository:
-        return ToolMetricsRepository(self._store, tenant=given.text("tenant"))
+    def _repository(self, rights: Rights, given: Parameters) -> ToolMetricsRepository:
+        return ToolMetricsRepository(self._store, tenant=rights.tenant(given.text("tenant")))
 
-    def _health(self, given: Parameters) -> ToolHealthService:
-        return ToolHealthService(self._store, self._repository(given))
+
+def _check_circuit(request: Request, circuit_id: str) -> None:
+    rights = Rights.of(request)
+    rights.check_all_tenants(_CIRCUITS)
+    rights.check_tool(circuit_id.partition("|")[0])
+
+
+def _no_local() -> dict[str, Any]:
+    return {"local_circuits": [], "local_within_s": LOCAL_WITHIN.total_seconds()}

@@ -1,8 +1,8 @@
 """Handle ``/v1/retention``, which shows and changes how long rows are kept. No other route changes anything.
 
-Changes are accepted from the API's own machine only, because the API has no users and a rule of one day deletes data. A web page
-in a browser of that machine can't change it. A browser sends ``PUT`` and ``DELETE`` to another site only with its consent (CORS),
-which this API never gives, and the ``Host`` header must name this machine.
+A change needs a token with the role ``admin``, because a rule of one day deletes data. Without tokens, changes are accepted from the
+API's own machine only. A web page in a browser of that machine can't change it. A browser sends ``PUT`` and ``DELETE`` to another
+site only with its consent (CORS), which this API never gives, and the ``Host`` header must name this machine.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from switchgear_access.hosts import host_name, is_loopback
 from switchgear_schemas.errors import StoreUnavailableError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import ForbiddenError, json_answer
-from switchgear_sinks.api.hosts import host_name, is_loopback
 from switchgear_sinks.api.parameters import Parameters, json_body
+from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.clickhouse_errors import NOT_ALLOWED, clickhouse_code
 from switchgear_sinks.migrations import Layout, RetentionRules, change_retention, read_rules
 from switchgear_sinks.store import Store
@@ -46,12 +47,14 @@ class RetentionRoute:
 
     async def __call__(self, request: Request) -> Response:
         """Answer ``GET``; ``PUT`` with a :class:`RetentionBody`; ``DELETE ?tenant=&new_rows_only=1``, which removes a rule."""
-        if request.method == "PUT":
+        rights = Rights.of(request)
+        rights.check_unrestricted("The rules, which name every tenant,")
+        if rights.local and request.method != "GET":
             _only_this_machine(request)
+        if request.method == "PUT":
             body = await json_body(request, RetentionBody, _SAMPLE)
             return self._answer(await self._change(body.tenant, body.days, new_rows_only=body.new_rows_only))
         if request.method == "DELETE":
-            _only_this_machine(request)
             given = Parameters(request.query_params, ("tenant", "new_rows_only"))
             tenant = request.query_params.get("tenant")  # "" is the tenant of rows without one
             return self._answer(await self._change(tenant, None, new_rows_only=given.flag("new_rows_only")))

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from switchgear_schemas.health import HealthStatus, ToolHealthReport
-from switchgear_sinks.health.assessment import MIN_CALLS_FOR_ASSESSMENT, ToolFigures, assess, failures
+from switchgear_schemas.health import HealthStatus, SystemHealthReport, ToolHealthReport
+from switchgear_sinks.health.assessment import MIN_CALLS_FOR_ASSESSMENT, ToolFigures, assess, failures, system_status
 
 _REFUSING: Final = ("open", "forced_open", "half_open")
 
@@ -32,6 +32,14 @@ def report(figures: ToolFigures, now: datetime) -> ToolHealthReport:
         p95_latency_ms=stats["p95_time_ms"],
         p99_latency_ms=stats["p99_time_ms"],
         circuit_state=None if circuit is None else circuit["state"],
+    )
+
+
+def system(judged: list[ToolHealthReport], now: datetime) -> SystemHealthReport:
+    """Return the report on a system of these tools."""
+    statuses = [each.status for each in judged]
+    return SystemHealthReport(
+        status=system_status(statuses), tool_reports=judged, summary=summary(statuses), checked_at=now
     )
 
 

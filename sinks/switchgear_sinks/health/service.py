@@ -11,7 +11,7 @@ from switchgear_schemas.execution import ToolMetric
 from switchgear_schemas.health import HealthStatus, SystemHealthReport, ToolHealthReport
 from switchgear_schemas.policy import DEFAULT_COUNTED
 from switchgear_sinks.health import assessment, reports
-from switchgear_sinks.health.assessment import ToolFigures, system_status
+from switchgear_sinks.health.assessment import ToolFigures
 from switchgear_sinks.repository import rollups
 from switchgear_sinks.repository.circuits import CircuitsRepository
 from switchgear_sinks.repository.tool_errors import ToolErrorsRepository
@@ -138,10 +138,7 @@ class ToolHealthService:
             )
             for name in sorted({*names, *stats, *self._registered})
         ]
-        statuses = [each.status for each in judged]
-        return SystemHealthReport(
-            status=system_status(statuses), tool_reports=judged, summary=reports.summary(statuses), checked_at=now
-        )
+        return reports.system(judged, now)
 
     async def should_circuit_break(self, tool_name: str, error_threshold: int = 5, window_minutes: int = 5) -> bool:
         """Return whether ``error_threshold`` calls failed within the last minutes: the rule of the reference documents.

@@ -11,6 +11,7 @@ import structlog
 from clickhouse_connect.driver.client import Client
 
 from switchgear_schemas.errors import InvalidExecutionError, SwitchgearError
+from switchgear_schemas.marked_ids import MarkedIds
 from switchgear_sinks.clickhouse_errors import (
     INCORRECT_DATA,
     InsertFailure,
@@ -20,7 +21,7 @@ from switchgear_sinks.clickhouse_errors import (
 from switchgear_sinks.store import Store
 from switchgear_sinks.writer.batches import Batch
 from switchgear_sinks.writer.dead_letters import DeadLetters
-from switchgear_sinks.writer.resent import drop_resent
+from switchgear_sinks.writer.resent import drop_resent, note_stored
 from switchgear_sinks.writer.rows import RowMaker, Rows, repeats_a_field
 from switchgear_sinks.writer.settings import WriterLimits, WriterMetrics
 
@@ -58,6 +59,8 @@ class Inserter:
         self._dead = dead
         self._metrics = metrics
         self._limits = limits
+        self._overtaking: dict[tuple[str, int], MarkedIds] = {}
+        """By topic and partition, the resent events that were stored lately."""
 
     async def insert(self, topic: str, partition: int, batch: Batch, fence: Callable[[], Awaitable[None]]) -> None:
         """Store ``batch``. The broker acknowledges its dead letters before its valid rows are inserted.
@@ -73,9 +76,12 @@ class Inserter:
         """
         rows = await asyncio.to_thread(self._maker.rows, batch.records)
         await self._send_dead_letters(rows)
-        if rows.resent:
-            await self._retried(lambda: self._remove_resent(batch, rows), fence)
+        overtaking = self._overtaking.setdefault((topic, partition), MarkedIds())
+        if rows.resent or overtaking.any_at(batch.records[0].timestamp):
+            await self._retried(lambda: self._remove_resent(batch, rows, overtaking), fence)
         await self._retried(lambda: self._insert(rows, batch.intent.token(topic, partition)), fence)
+        if rows.resent:
+            note_stored(rows, overtaking)
 
     async def _retried(self, attempt: Callable[[], Awaitable[bool]], fence: Callable[[], Awaitable[None]]) -> None:
         """Run ``attempt`` until it returns True. Wait between failures, longer each time."""
@@ -158,8 +164,8 @@ class Inserter:
     def _validate(self, rows: Rows, indexes: set[int]) -> None:
         rows.remove({index for index in indexes if not rows.make_canonical(index, self._maker.canonical)})
 
-    async def _remove_resent(self, batch: Batch, rows: Rows) -> bool:
-        dropped = await drop_resent(self._store, self._maker.table, batch, rows)
+    async def _remove_resent(self, batch: Batch, rows: Rows, overtaking: MarkedIds) -> bool:
+        dropped = await drop_resent(self._store, self._maker.table, batch, rows, overtaking)
         self._metrics.skipped.labels("resent").inc(dropped)
         return True
 

@@ -1,4 +1,7 @@
-"""Drop events that are stored already: those that their producer may have sent twice have the header ``resent``."""
+"""Drop events that are stored already: those that their producer may have sent twice have the header ``resent``.
+
+A marked event may overtake its first copy. Then the marked one is stored, and the first copy is dropped, unless the sink was restarted in between.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from uuid import UUID
 
 import msgspec
 
+from switchgear_schemas.marked_ids import MarkedIds
 from switchgear_sinks.store import Store
 from switchgear_sinks.writer.batches import Batch
 from switchgear_sinks.writer.rows import Rows
@@ -32,15 +36,21 @@ _PART_BYTES: Final = 48 * 1024
 _identity: Final = msgspec.json.Decoder(_Identity).decode
 
 
-async def drop_resent(store: Store, table: str, batch: Batch, rows: Rows) -> int:
-    """Remove resent events that are stored, or that come earlier in the batch. Return how many.
+def note_stored(rows: Rows, overtaking: MarkedIds) -> None:
+    """Remember the resent events of a batch that was stored."""
+    resent = {record.offset for record in rows.resent}
+    for record in rows.records:
+        if record.offset in resent and (found := _identity(record.value or b"").metric_id) is not None:
+            overtaking.add(found.bytes, record.timestamp)
+
+
+async def drop_resent(store: Store, table: str, batch: Batch, rows: Rows, overtaking: MarkedIds) -> int:
+    """Remove resent events that are stored or come earlier in the batch, and first copies of resent events. Return how many.
 
     Stored rows of the batch's own offsets do not count. An insert that was interrupted must be repeated in full, or the
     rollups would miss rows of the raw table.
     """
     resent = {record.offset for record in rows.resent}
-    if not resent:
-        return 0
     identities = [_identity(record.value or b"") for record in rows.records]
     wanted = [
         each
@@ -52,10 +62,15 @@ async def drop_resent(store: Store, table: str, batch: Batch, rows: Rows) -> int
         stored |= await _stored(store, table, batch, part)
     drop: set[int] = set()
     seen: set[UUID] = set()
+    marked: set[UUID] = set()
     for index, (each, record) in enumerate(zip(identities, rows.records, strict=True)):
         if each.metric_id is None:
             continue
-        if record.offset in resent and (each.metric_id in stored or each.metric_id in seen):
+        if record.offset in resent:
+            if each.metric_id in stored or each.metric_id in seen:
+                drop.add(index)
+            marked.add(each.metric_id)
+        elif each.metric_id in marked or overtaking.overtook(each.metric_id.bytes, record.timestamp):
             drop.add(index)
         seen.add(each.metric_id)
     rows.remove(drop)

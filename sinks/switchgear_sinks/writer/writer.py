@@ -78,6 +78,9 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             topics.executions: Inserter(store, ExecutionRows(), self._dead, metrics, self.limits),
             topics.circuits: Inserter(store, CircuitRows(), self._dead, metrics, self.limits),
         }
+        for topic in self._inserters:  # a series that begins with the first letter shows no increase by it
+            metrics.dead_letters.labels(topic)
+            metrics.missing.labels(topic)
         self._consumer: Any = None
         self._guard = BatchGuard(poll_bytes=self.limits.memory_bytes)
         self.assignment: Assignment | None = None

@@ -1,4 +1,4 @@
-"""Faults of links: slow or cut, between callers and brokers, between brokers, or between the sinks and ClickHouse."""
+"""Faults of links: slow or cut, between callers and brokers, between brokers, to ClickHouse, or to a gateway."""
 
 from __future__ import annotations
 
@@ -59,6 +59,11 @@ async def _clickhouse_cut(stage: Stage, planned: Planned) -> str:
     return await _while_cut(stage, stage.network.named("sink/clickhouse"), planned)
 
 
+async def _gateway_cut(stage: Stage, planned: Planned) -> str:
+    links = stage.network.named("load/gateway-")
+    return await _while_cut(stage, [links[planned.choice % len(links)]], planned)
+
+
 async def _clickhouse_slow(stage: Stage, planned: Planned) -> str:
     (link,) = stage.network.named("sink/clickhouse")
     link.slow(0.3)
@@ -70,11 +75,12 @@ async def _clickhouse_slow(stage: Stage, planned: Planned) -> str:
 
 
 def kinds() -> dict[str, Kind]:
-    """Return ``net-slow-X`` and ``net-cut-X`` for each caller, for ``replica`` (broker to broker) and for ``clickhouse``."""
+    """Return ``net-slow-X`` and ``net-cut-X`` for each caller, for ``replica`` (broker to broker) and for ``clickhouse``, and ``net-cut-gateway``."""
     found = {}
     for caller in (*CALLERS, "replica"):
         found[f"net-slow-{caller}"] = Kind(Span(DOMAINS[caller], 5, 10), _slow(caller))
         found[f"net-cut-{caller}"] = Kind(Span(DOMAINS[caller], 4, 12), _cut(caller))
+    found["net-cut-gateway"] = Kind(Span("gateway", 4, 12), _gateway_cut)
     found["net-slow-clickhouse"] = Kind(Span("clickhouse", 5, 10), _clickhouse_slow)
     found["net-cut-clickhouse"] = Kind(Span("clickhouse", 4, 12), _clickhouse_cut)
     return found

@@ -18,7 +18,8 @@ CLOCK_OFF_RATE = 100.0
 ROLES: dict[str, tuple[Role, ...]] = {
     "worker": ("worker",),
     "sink": ("sink",),
-    "emitter": ("emitter", "guard"),
+    "gateway": ("gateway",),
+    "emitter": ("emitter", "guard", "poster"),
 }
 
 
@@ -59,9 +60,11 @@ def _ended(roles: tuple[Role, ...]) -> Act:
 
 
 def _asleep(roles: tuple[Role, ...]) -> Act:
+    session_s = 0.0 if roles == ("gateway",) else SESSION_S  # a gateway has no session that could end
+
     async def act(stage: Stage, planned: Planned) -> str:
         member = _chosen(stage, roles, planned)
-        seconds = SESSION_S + planned.seconds
+        seconds = session_s + planned.seconds
         woke = await stage.fleet.paused(member, seconds)
         return f"{member.name} slept {seconds:.1f} s{' and woke up' if woke else '; it had ended'}"
 
@@ -102,7 +105,7 @@ def kinds() -> dict[str, Kind]:
     for name, roles in ROLES.items():
         found[f"{name}-kill"] = Kind(Span(name, 1, 3), _killed(roles))
         found[f"{name}-end"] = Kind(Span(name, 3, 6), _ended(roles))
-        found[f"{name}-sleep"] = Kind(Span(name, 3, 6), _asleep(roles))
+        found[f"{name}-sleep"] = Kind(Span(name, 4, 7) if name == "gateway" else Span(name, 3, 6), _asleep(roles))
     found["rebalance-storm"] = Kind(Span("worker", 9, 15), _storm)
     found["clock-off"] = Kind(Span("clock", 4, 8), _off)
     return found

@@ -1,4 +1,6 @@
-"""A load process: ``python -m tests.chaos.load emit|guard --bootstrap … --prefix … --ledger FILE [--rate …] [--clock …]``.
+"""A load process: ``python -m tests.chaos.load emit|guard|post --servers … --prefix … --ledger FILE [--rate …] [--clock …]``.
+
+``emit`` and ``guard`` use the Python client, on brokers or on a gateway. ``post`` uses plain HTTP and several gateways.
 
 ``--clock SECONDS`` sets this process's wall clock wrong: it replaces ``time.time`` before the SDK is imported. The process runs until
 SIGTERM, waits a moment for its open sends, and ends with exit code 0.
@@ -17,8 +19,8 @@ from pathlib import Path
 def arguments() -> argparse.Namespace:
     """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.load")
-    parser.add_argument("kind", choices=["emit", "guard"])
-    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("kind", choices=["emit", "guard", "post"])
+    parser.add_argument("--servers", nargs="+", required=True, help="Brokers, or the addresses of gateways.")
     parser.add_argument("--prefix", required=True)
     parser.add_argument("--ledger", type=Path, required=True)
     parser.add_argument("--rate", type=float, default=200.0, help="Events or guarded calls per second.")
@@ -46,6 +48,10 @@ def main() -> None:
         from tests.chaos.load.emitting import emit  # noqa: PLC0415 - after the clock is shifted
 
         emit(given, stop)
+    elif given.kind == "post":
+        from tests.chaos.load.posting import post  # noqa: PLC0415 - after the clock is shifted
+
+        post(given, stop)
     else:
         from tests.chaos.load.guarding import guard  # noqa: PLC0415 - after the clock is shifted
 

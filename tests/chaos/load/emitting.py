@@ -106,7 +106,7 @@ class Load:
 def emit(given: argparse.Namespace, stop: threading.Event) -> None:
     """Emit events until ``stop`` is set."""
     ledger = LedgerWriter(given.ledger)
-    emitter = Emitter(given.bootstrap, topic_prefix=given.prefix, service="chaos")
+    emitter = Emitter(given.servers[0], topic_prefix=given.prefix, service="chaos")
     load = Load(emitter, ledger, random.Random(given.seed))
     due, last = 0.0, time.monotonic()
     while not stop.wait(TICK_S):

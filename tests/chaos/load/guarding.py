@@ -66,7 +66,7 @@ def guard(given: argparse.Namespace, stop: threading.Event) -> None:
     """Make guarded calls until ``stop`` is set."""
     chance = random.Random(given.seed)
     ledger = LedgerWriter(given.ledger)
-    gear = Switchgear(given.bootstrap, topic_prefix=given.prefix, service="chaos-guard", local_policies=LOCAL)
+    gear = Switchgear(given.servers[0], topic_prefix=given.prefix, service="chaos-guard", local_policies=LOCAL)
     gear.start(LOAD_S)
     emitted, decisions = EmittedEvents(ledger), Decisions(ledger)
     due, last = 0.0, time.monotonic()

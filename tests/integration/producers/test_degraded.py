@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from switchgear import BreakerPolicy, Permit, Rejection, Switchgear
+from switchgear import BreakerPolicy, CircuitFollower, Permit, Rejection, Switchgear
 from switchgear.follower.view import UNAVAILABLE
 from switchgear.telemetry.hooks import CircuitChange, FunctionHooks
 from switchgear_cli.local.kafka import LocalKafka
@@ -28,9 +28,12 @@ until = functools.partial(waiting.until, seconds=60)
 def test_every_value_of_on_state_unavailable_holds_until_the_broker_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One circuit is open in the fleet. The limits are shortened: 15 s until stale would be 15 s of waiting."""
-    monkeypatch.setattr("switchgear.guard.fleet_state.STALE_AFTER_S", 1.5)
-    monkeypatch.setattr("switchgear.follower.follower.STALE_AFTER_S", 1.5)
+    """One circuit is open in the fleet. The limits are shortened: 15 s until stale would be 15 s of waiting.
+
+    A broker with nothing new answers after ``fetch_wait_s``, which therefore is short too.
+    """
+    monkeypatch.setattr("switchgear.follower.base.Follower.stale_after_s", 1.5)
+    monkeypatch.setitem(CircuitFollower.__init__.__kwdefaults__, "fetch_wait_s", 0.5)
     port = any_free_port()
     settings = load_settings(kafka_bootstrap_servers=f"127.0.0.1:{port}", topic_prefix="away.", topic_partitions=4)
     broker = LocalKafka(tmp_path / "kafka", port)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
+from switchgear_schemas import marked_ids
 from switchgear_schemas.headers import RESENT
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_stream import resent
@@ -82,6 +83,20 @@ async def test_the_same_events_are_counted_for_every_division_of_the_log_into_ba
         fresh = ResentFence(settings, WorkerMetrics())
         after = [record for record in records if record.offset >= records[start].offset]
         assert await kept_in_batches(fresh, after, 2) == [each for each in wanted if each >= after[0].offset]
+
+
+async def test_a_first_copy_that_its_marked_copy_has_overtaken_is_not_counted_within_two_minutes(settings, monkeypatch):
+    messages = [event("a", marked=True), event("a"), event("b"), event("b", marked=True), event("c"), event("a")]
+    await produce(settings, messages)
+    records = await log_of(settings)
+    wanted = [records[place].offset for place in (0, 2, 4)]
+    for size in (1, 2, 3, len(records)):
+        metrics = WorkerMetrics()
+        assert await kept_in_batches(ResentFence(settings, metrics), records, size) == wanted, f"batches of {size}"
+        assert counted(metrics, "copy") == 3
+    monkeypatch.setattr(marked_ids, "OVERTAKEN_S", -1.0)
+    fence = ResentFence(settings, WorkerMetrics())
+    assert await kept_in_batches(fence, records, 1) == [records[place].offset for place in (0, 1, 2, 4, 5)]
 
 
 async def test_a_repeated_batch_has_the_same_copies_as_before(settings):

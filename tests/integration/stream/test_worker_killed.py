@@ -65,7 +65,7 @@ async def test_counters_are_exact_after_kill_9_under_load(make_settings, start_w
     chance = random.Random(7)
     options = ("--instance-id", "worker-1")  # a static member takes its place back at once, so that more deaths fit in
     worker = start_worker(settings, *options)
-    load = asyncio.create_task(_load(settings, _events(60_000, seed=7), seconds=14))
+    load = asyncio.create_task(_load(settings, _events(60_000, seed=7), seconds=18))
     mid_work = 0
     for _ in range(4):
         before = metric(worker, "switchgear_worker_executions_total")

@@ -7,6 +7,8 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
+from switchgear_access.principal import Role
+from switchgear_access.tokens import TokenTable, parse_tokens
 from switchgear_schemas.settings import PREFIX, Settings
 from switchgear_sinks.api.readonly.server_user import too_much
 from switchgear_sinks.store import StoreLocation
@@ -15,14 +17,42 @@ ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 DOCKERFILE = (ROOT / "deploy/Dockerfile").read_text()
 SERVICES = COMPOSE["services"]
-LASTING = ["kafka", "clickhouse", "worker", "sink", "api"]
+LASTING = ["kafka", "clickhouse", "worker", "sink", "api", "gateway"]
+
+
+MONITORING = ["prometheus", "grafana"]
 
 
 def test_the_compose_file_starts_the_whole_system():
-    assert set(SERVICES) == {*LASTING, "topics", "cli"}
+    assert set(SERVICES) == {*LASTING, "topics", "cli", *MONITORING}
+    assert {name for name, each in SERVICES.items() if "profiles" in each} == {"cli", *MONITORING}
 
 
-@pytest.mark.parametrize("name", LASTING)
+def test_the_profile_for_monitoring_mounts_files_that_exist():
+    for name in MONITORING:
+        assert SERVICES[name]["profiles"] == ["monitoring"]
+        sources = [volume.split(":")[0] for volume in SERVICES[name]["volumes"] if volume.startswith("./")]
+        assert all((ROOT / source).exists() for source in sources)
+        assert len(sources) == 2
+
+
+def test_prometheus_scrapes_each_server_at_its_port_and_the_api_with_its_token():
+    config = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
+    jobs = {job["job_name"]: job for job in config["scrape_configs"]}
+    targets = {name: job["static_configs"][0]["targets"] for name, job in jobs.items()}
+    environment = SERVICES["worker"]["environment"]
+    ports = {name: environment[f"SWITCHGEAR_{name}_HTTP"].rpartition(":")[2] for name in ("WORKER", "API")}
+    assert targets == {
+        "switchgear-worker": [f"worker:{ports['WORKER']}"],
+        "switchgear-sink": [f"sink:{ports['API']}"],
+        "switchgear-api": [f"api:{ports['API']}"],
+    }
+    (mounted,) = SERVICES["prometheus"]["configs"]
+    assert jobs["switchgear-api"]["authorization"]["credentials_file"] == mounted["target"]
+    assert COMPOSE["configs"][mounted["source"]]["content"] == environment["SWITCHGEAR_TOKEN"]
+
+
+@pytest.mark.parametrize("name", [*LASTING, *MONITORING])
 def test_every_lasting_service_has_a_health_check_and_is_restarted(name):
     assert SERVICES[name]["healthcheck"]["test"]
     assert SERVICES[name]["restart"] == "unless-stopped"
@@ -42,7 +72,10 @@ def test_every_service_with_data_has_a_named_volume(name):
         ("sink", "topics", "service_completed_successfully"),
         ("sink", "clickhouse", "service_healthy"),
         ("api", "sink", "service_healthy"),
+        ("gateway", "topics", "service_completed_successfully"),
         ("cli", "api", "service_healthy"),
+        ("prometheus", "api", "service_healthy"),
+        ("grafana", "prometheus", "service_healthy"),
     ],
 )
 def test_services_start_in_order(name, first, condition):
@@ -64,6 +97,13 @@ def test_the_settings_of_the_compose_file_are_valid():
     assert not Settings(**given).embedded
 
 
+def test_commands_of_the_compose_file_have_a_token_that_changes_nothing_in_its_api():
+    environment = SERVICES["cli"]["environment"]
+    token = re.fullmatch(r"\$\{SWITCHGEAR_TOKEN:-(\w+)\}", environment["SWITCHGEAR_TOKEN"])[1]
+    tokens = parse_tokens(SERVICES["api"]["environment"]["SWITCHGEAR_ACCESS_TOKENS"], "docker-compose.yml")
+    assert TokenTable(tokens).authenticate(token).roles == {Role.EMIT, Role.READ}
+
+
 def test_sql_runs_under_a_user_of_clickhouse_who_may_only_read():
     where = StoreLocation.parse(SERVICES["api"]["environment"]["SWITCHGEAR_CLICKHOUSE_READER_URL"], Path())
     source = "./deploy/clickhouse/reader.xml"
@@ -81,9 +121,9 @@ def test_ports_are_published_on_this_machine_only(name):
     assert all(port.startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
 
 
-@pytest.mark.parametrize("name", ["kafka", "clickhouse"])
+@pytest.mark.parametrize("name", ["kafka", "clickhouse", *MONITORING])
 def test_images_are_pinned(name):
-    assert re.fullmatch(r"[\w./-]+:\d[\w.-]*", SERVICES[name]["image"])
+    assert re.fullmatch(r"[\w./-]+:v?\d[\w.-]*", SERVICES[name]["image"])
 
 
 def test_the_image_runs_without_root_and_signals_reach_the_process():

@@ -14,13 +14,13 @@ from rich.text import Text
 
 from switchgear_cli.logs import configure_logging
 from switchgear_cli.main import run
-from switchgear_cli.operate.command_result import CommandResult
 from switchgear_cli.reads import output
 from switchgear_cli.reads.responsive_table import ResponsiveTable, name
 from switchgear_cli.terminal import SafeStream, safe_output, styled
 from switchgear_cli.up.view import LineView, TransitionLine, transition_line
 from switchgear_schemas.command import Command
 from switchgear_schemas.settings import load_settings
+from switchgear_sinks.operate.command_result import CommandResult
 from tests.support.unseen import HOSTILE, unseen
 
 

@@ -10,6 +10,7 @@ import sys
 from switchgear_cli.hook.calls import Options
 from switchgear_cli.hook.install import own_command, section
 from switchgear_cli.hook.state import State
+from switchgear_gateway.hooks import HookRoutes
 from tests.support.processes import environment
 from tests.support.snippets import REPOSITORY, snippets
 
@@ -17,10 +18,23 @@ CLAUDE_CODE = "docs/integrations/claude-code.md"
 
 
 def test_page_about_claude_code_shows_the_hooks_that_are_installed():
-    (shown,) = snippets(CLAUDE_CODE, "json")
+    shown, _ = snippets(CLAUDE_CODE, "json")
     installed = json.dumps({"hooks": section(Options())})
     command = json.dumps(" ".join(own_command()))[1:-1]
     assert json.loads(shown) == json.loads(installed.replace(command, "switchgear"))
+
+
+def test_page_about_claude_code_shows_http_hooks_for_the_events_that_the_gateway_answers():
+    _, shown = snippets(CLAUDE_CODE, "json")
+    over_http = json.loads(shown)["hooks"]
+    by_command = section(Options())
+    assert set(over_http) == set(by_command) - {"SessionEnd"}  # a gateway keeps nothing about a session
+    (route,) = HookRoutes.__new__(HookRoutes).openapi
+    for event, (group,) in over_http.items():
+        assert group.get("matcher") == by_command[event][0].get("matcher")
+        (handler,) = group["hooks"]
+        assert (handler["type"], handler["url"]) == ("http", f"http://localhost:8622{route}")
+        assert handler["headers"] == {"Authorization": f"Bearer ${handler['allowedEnvVars'][0]}"}
 
 
 def test_shell_commands_of_the_page_about_claude_code_install_and_answer(tmp_path):

@@ -274,6 +274,15 @@ def test_a_secret_of_the_wrong_kind_is_not_shown_in_the_error(config, name):
     assert "123456789" not in str(error.value)
 
 
+def test_a_key_for_permits_that_could_be_guessed_is_refused_and_not_shown(monkeypatch):
+    monkeypatch.setenv("SWITCHGEAR_GATEWAY_PERMIT_KEY", "hunter2")
+    with pytest.raises(SettingsError, match="at least 16 bytes") as error:
+        load_settings()
+    assert "hunter2" not in str(error.value)
+    monkeypatch.setenv("SWITCHGEAR_GATEWAY_PERMIT_KEY", "")
+    assert load_settings().gateway_permit_key is None
+
+
 def test_the_password_in_an_address_of_the_store_is_not_shown(monkeypatch):
     monkeypatch.setenv("SWITCHGEAR_CLICKHOUSE_URL", "clickhouse://me:hunter2@store:9000/x")
     with pytest.raises(SettingsError, match="SWITCHGEAR_CLICKHOUSE_URL") as error:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from switchgear_schemas import InvalidExecutionError, ToolExecution
 from switchgear_schemas.execution import MAX_EVENT_BYTES
-from switchgear_schemas.wire import Execution, decode_execution, encode
+from switchgear_schemas.wire import Execution, decode_execution, decode_valid_executions, encode
 
 FIELDS = msgspec.structs.fields(Execution)
 
@@ -137,6 +137,58 @@ def test_arbitrary_bytes_raise_no_other_error(value):
         decode_execution(value)
     except InvalidExecutionError as error:
         assert error.reason
+
+
+WHOLE = b'{"tool_name":"x","status":"success"}'
+PIECES = st.sampled_from(
+    [
+        WHOLE,
+        b"{",
+        b"}",
+        b"\n",
+        b" ",
+        b"\r",
+        b",",
+        b'"metadata":',
+        b'"tool_name":"x"',
+        b'"status":"error"',
+        b'"n":"}',
+        b'"',
+        b"5",
+    ]
+)
+
+
+def one_by_one(values):
+    try:
+        return [decode_execution(value) for value in values]
+    except InvalidExecutionError:
+        return None
+
+
+@given(st.lists(st.one_of(st.just(WHOLE), st.lists(PIECES, max_size=8).map(b"".join)), max_size=4))
+def test_messages_decoded_together_are_what_each_is_alone(values):
+    assert decode_valid_executions(values) in (None, one_by_one(values))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [WHOLE + WHOLE, WHOLE[:-1] + b',"metadata":{}', b"}"],
+        [WHOLE + WHOLE, WHOLE[:-1], b"}"],
+        [WHOLE[:-1] + b',"metadata":{}\n}', WHOLE],
+        [WHOLE + b" ", WHOLE],
+        [WHOLE, b'{"tool_name":"x","status":"success","recorded_at":"1999-01-01T00:00:00Z"}'],
+        [WHOLE, b'{"tool_name":"x","status":"success","pad":"' + b"x" * MAX_EVENT_BYTES + b'"}'],
+        [WHOLE, b'{"tool_name":"x"}'],
+        [WHOLE, b""],
+        [],
+    ],
+    ids=lambda values: repr(values)[:40],
+)
+def test_messages_are_decoded_together_only_if_each_is_one_valid_object(values):
+    assert decode_valid_executions([WHOLE, WHOLE]) == [decode_execution(WHOLE)] * 2
+    assert decode_valid_executions(values) is None
 
 
 def test_an_encoded_event_decodes_to_itself():

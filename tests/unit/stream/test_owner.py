@@ -241,3 +241,11 @@ async def test_a_cancelled_write_does_not_block_a_revocation(bench):
     working.cancel()
     await asyncio.wait_for(bench.owner.on_revoked(), 5)
     assert "acknowledged" not in bench.order
+
+
+async def test_listed_circuits_are_those_of_tools_and_families_with_closed_ones_last(bench):
+    await bench.owner.batch(bench.batch(event(), *[event(tool_name="mcp:a:b", status="error")] * 3))
+    for key in (b"search|user=ada", b"search|session=s1", b"mcp:a|family"):
+        bench.table.write(PLACE.partition, key, b"{}")
+    assert next(iter(bench.owner.circuits())) == ("mcp:a:b", "open")
+    assert dict(bench.owner.circuits()) == {"mcp:a:b": "open", "search": "closed", "mcp:a|family": "closed"}

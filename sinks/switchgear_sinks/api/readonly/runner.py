@@ -95,7 +95,6 @@ class ReadOnlySql:
         self._embedded = embedded
         self._max_rows = max_rows
         self._limits: dict[str, Any] = {
-            "limit": max_rows + 1,
             "max_execution_time": max_seconds,
             "max_query_size": MAX_QUERY_BYTES,
             "enable_analyzer": 1,  # the query that was checked is the one that runs
@@ -125,11 +124,7 @@ class ReadOnlySql:
             StoreUnavailableError: No query can run at the moment.
         """
         started = time.monotonic()
-        if not sql.strip():
-            raise SqlFailedError("The query is empty.", hint='Try: switchgear sql "SELECT count() FROM tool_metrics".')
-        if len(sql) > MAX_QUERY_CHARACTERS:
-            raise SqlFailedError(f"The query has {len(sql)} characters; at most {MAX_QUERY_CHARACTERS} are allowed.")
-        payload = self._payload(sql)
+        payload = self._payload(sql, "JSONCompact", self._max_rows + 1)
         document = msgspec.json.decode(payload, type=_Document) if payload.strip() else _Document()
         return SqlResult(
             columns=[{"name": column.name, "type": column.type} for column in document.meta],
@@ -138,17 +133,33 @@ class ReadOnlySql:
             elapsed_s=time.monotonic() - started,
         )
 
-    def _payload(self, sql: str) -> bytes:
-        try:
-            return self._payload_of_one_client(sql)
-        except SnapshotError:
-            return self._payload_of_one_client(sql)  # of another snapshot
+    def export(self, sql: str, fmt: str) -> bytes:
+        """Run one query and return its first rows, as many as an answer may have, as a file.
 
-    def _payload_of_one_client(self, sql: str) -> bytes:
+        Args:
+            sql: The query.
+            fmt: A format of ClickHouse, such as ``CSVWithNames`` or ``Parquet``.
+
+        Raises:
+            SwitchgearError: As for :meth:`run`.
+        """
+        return self._payload(sql, fmt, self._max_rows)
+
+    def _payload(self, sql: str, fmt: str, limit: int) -> bytes:
+        if not sql.strip():
+            raise SqlFailedError("The query is empty.", hint='Try: switchgear sql "SELECT count() FROM tool_metrics".')
+        if len(sql) > MAX_QUERY_CHARACTERS:
+            raise SqlFailedError(f"The query has {len(sql)} characters; at most {MAX_QUERY_CHARACTERS} are allowed.")
+        try:
+            return self._payload_of_one_client(sql, fmt, limit)
+        except SnapshotError:
+            return self._payload_of_one_client(sql, fmt, limit)  # of another snapshot
+
+    def _payload_of_one_client(self, sql: str, fmt: str, limit: int) -> bytes:
         client = self._connect()
         try:
-            ask = self._limited(client)
-            return self._answer(ask, self._gate.admit(ask, sql))
+            ask = self._limited(client, limit)
+            return self._answer(ask, self._gate.admit(ask, sql), fmt)
         except ReaderLimitError as error:
             raise SqlLimitError(error.message, hint=error.hint) from None
         except ReaderEndedError as error:
@@ -156,17 +167,19 @@ class ReadOnlySql:
         finally:
             client.close()
 
-    def _limited(self, client: ReadingClient) -> Ask:
+    def _limited(self, client: ReadingClient, limit: int) -> Ask:
         """Return a function that runs the client's queries under the limits. The gate uses it too."""
         if not self._embedded:
-            settings = {**self._limits, "wait_end_of_query": 1}
+            settings = {**self._limits, "limit": limit, "wait_end_of_query": 1}
             return lambda text, fmt: client.raw_query(text, settings=settings, fmt=fmt)
-        client.command("SET " + ", ".join(f"{name} = '{value}'" for name, value in self._limits.items()))
+        client.command(
+            "SET " + ", ".join(f"{name} = '{value}'" for name, value in ({"limit": limit} | self._limits).items())
+        )
         return lambda text, fmt: client.raw_query(text, fmt=fmt)
 
     @staticmethod
-    def _answer(ask: Ask, text: str) -> bytes:
+    def _answer(ask: Ask, text: str, fmt: str) -> bytes:
         try:
-            return ask(text, "JSONCompact")
+            return ask(text, fmt)
         except ClickHouseError as error:
             raise explain(error, parsing=False) from None

@@ -6,9 +6,9 @@ import threading
 import pytest
 from prometheus_client import CollectorRegistry
 
+from switchgear_access.server import listen, make_server, url_of
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
-from switchgear_sinks.http_server import listen, make_server, url_of
 from tests.support.canary import World, listening
 from tests.support.waiting import until
 

@@ -49,8 +49,9 @@ async def refused(api, status, word, path, **request):
     answer = await api.request(request.pop("method", "GET"), path, **request)
     assert answer.status_code == status, answer.text
     content = answer.json()
-    assert set(content) == {"error", "hint"}
-    assert word in content["error"]
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert content["status"] == status
+    assert word in content["detail"]
     return content
 
 
@@ -204,14 +205,13 @@ async def test_a_query_answers_columns_with_types_and_rows(api, store):
         (b'{"query": 1}', "query"),
         (b'{"query": "SELECT 1", "readonly": 0}', "readonly"),
         (b"\xff\xfe", "body"),
-        (b'{"query": "SELECT 1"}' + b" " * 1_000_001, "larger"),
     ],
 )
 async def test_answer_to_an_invalid_sql_body_shows_a_valid_one(api, body, word):
     content = await refused(
         api, 400, word, "/v1/sql", method="POST", content=body, headers={"content-type": "application/json"}
     )
-    assert word == "larger" or "SELECT" in content["hint"]
+    assert "SELECT" in content["hint"]
 
 
 async def test_a_web_page_cannot_query_a_local_switchgear(api):

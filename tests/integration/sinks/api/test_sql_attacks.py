@@ -307,7 +307,7 @@ def test_behind_the_gate_clickhouse_itself_refuses_what_it_can(store, sql, world
     client = store.connect()
     try:
         with pytest.raises(SqlRefusedError):
-            sql._answer(sql._limited(client), world.filled(attempt))
+            sql._answer(sql._limited(client, 10), world.filled(attempt), "JSONCompact")
     finally:
         client.close()
     assert world.traces() == []

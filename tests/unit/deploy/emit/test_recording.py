@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from switchgear_cli.emit.recording import prepare, recorded_at
-from switchgear_cli.replay.history import parse_line
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.execution import ToolExecution
+from switchgear_sinks.replay.history import parse_line
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 WHOLE = {

@@ -14,6 +14,7 @@ from switchgear_cli.hook.install import install, matcher, section, uninstall
 from switchgear_cli.hook.run import parsed
 from switchgear_cli.json_file import JsonFileError
 from switchgear_cli.main import FAILED, run
+from switchgear_schemas.claude_code import guards
 
 OTHERS = {
     "permissions": {"allow": ["mcp__weather__*"]},
@@ -139,7 +140,7 @@ def test_a_wrong_option_does_not_end_with_the_code_that_blocks_a_tool_call(capsy
     ],
 )
 def test_the_matcher_starts_the_hook_for_the_tools_of_the_globs(tools, matched, other):
-    assert Options(tools).guards(matched)
+    assert guards(tools, matched)
     assert re.search(matcher(tools), matched)
     assert not re.search(matcher(tools), other)
 

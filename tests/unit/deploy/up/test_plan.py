@@ -18,8 +18,8 @@ def settings(tmp_path):
 
 def test_every_component_has_a_port_of_its_own(settings):
     plan = make_plan(settings, workers=3)
-    ports = [plan.kafka_port, plan.api_port, *plan.worker_ports]
-    assert len(set(ports)) == 5
+    ports = [plan.kafka_port, plan.api_port, plan.gateway_port, *plan.worker_ports]
+    assert len(set(ports)) == 6
 
 
 def test_requested_ports_are_taken(settings):
@@ -42,6 +42,20 @@ def test_one_port_for_two_flags_is_an_error(settings):
     port = any_free_port()
     with pytest.raises(SwitchgearError, match=f"--kafka-port and --api-port are both {port}"):
         make_plan(settings, api_port=port, kafka_port=port)
+    with pytest.raises(SwitchgearError, match=f"--api-port and --gateway-port are both {port}"):
+        make_plan(settings, api_port=port, gateway_port=port)
+
+
+def test_otlp_over_grpc_is_off_where_its_port_is_in_use(settings, monkeypatch):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        monkeypatch.setattr(plan_module, "OTLP_PORT", listener.getsockname()[1])
+        plan = make_plan(settings)
+    assert plan.otlp_port is None
+    assert "SWITCHGEAR_GATEWAY_OTLP_GRPC" not in plan.environment({})
+    monkeypatch.setattr(plan_module, "OTLP_PORT", port := any_free_port())
+    assert make_plan(settings).environment({})["SWITCHGEAR_GATEWAY_OTLP_GRPC"] == f"127.0.0.1:{port}"
 
 
 def test_a_requested_port_in_use_names_its_flag(settings):
@@ -125,3 +139,21 @@ def test_a_relative_data_folder_is_made_absolute(monkeypatch, tmp_path):
 def test_a_key_in_the_environment_is_not_handed_to_the_children(monkeypatch, tmp_path):
     monkeypatch.setenv("SWITCHGEAR_PARAMETERS_KEY", "secret")
     assert "SWITCHGEAR_PARAMETERS_KEY" not in make_plan(load_settings(data_dir=tmp_path)).environment({})
+
+
+def test_alerts_have_a_port_of_their_own_and_their_file_if_one_is_named(tmp_path):
+    file = tmp_path / "alerts.toml"
+    file.write_text('[receivers.s]\ntype = "slack"\nurl = "env:U"\n[[routes]]\nreceivers = ["s"]\n')
+    plan = make_plan(load_settings(data_dir=tmp_path, alerts_file=file))
+    assert plan.alerts_port not in {None, plan.kafka_port, plan.api_port, *plan.worker_ports}
+    environment = plan.environment({})
+    assert environment["SWITCHGEAR_ALERTS_FILE"] == str(file)
+    assert environment["SWITCHGEAR_ALERTS_HTTP"] == f"127.0.0.1:{plan.alerts_port}"
+    assert make_plan(load_settings(data_dir=tmp_path)).alerts_port is None
+
+
+def test_a_wrong_alerts_file_is_an_error_before_anything_starts(tmp_path):
+    file = tmp_path / "alerts.toml"
+    file.write_text("[receivers]\n")
+    with pytest.raises(SwitchgearError, match="has no receiver"):
+        make_plan(load_settings(data_dir=tmp_path, alerts_file=file))

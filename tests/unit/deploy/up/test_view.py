@@ -31,6 +31,7 @@ CLOSED = TransitionLine(
 )
 STATUS = UpStatus(
     api_url="http://127.0.0.1:8620",
+    gateway_url="http://127.0.0.1:8622",
     bootstrap="127.0.0.1:9092",
     data_dir="/data",
     demo=True,

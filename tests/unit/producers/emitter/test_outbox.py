@@ -10,9 +10,10 @@ from aiokafka.errors import InvalidMessageError
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from switchgear.emitter import outbox as module
-from switchgear.emitter.outbox import LARGEST_RECORD, Outbox
+from switchgear.emitter.outbox import Outbox
 from switchgear.emitter.producer import Link
 from switchgear.emitter.record_batch import RecordBatch
+from switchgear.emitter.sender import LARGEST_RECORD
 from switchgear_schemas.connection import KafkaConnection
 
 
@@ -109,3 +110,18 @@ async def test_a_record_counts_before_a_flush_sees_its_answer(outbox, error):
             await asyncio.sleep(0)
     assert seen == [(0, False)]
     assert (outbox.acknowledged, outbox.failed) == ((1, 0) if error is None else (0, 1))
+
+
+async def test_a_batch_waits_for_more_records_of_its_partition_as_long_as_it_lingers():
+    outbox = Outbox(KafkaConnection("127.0.0.1:1"), "executions", limit=100, compression=None, linger_s=0.001)
+    producer = Answering(None)
+    outbox._link = OnePartition(producer, "executions")
+    sent = []
+    producer.create_batch = lambda: sent.append(BatchBuilder(16_384, 0)) or sent[-1]
+    outbox.offer([RecordBatch("a", [b"1"])])
+    await asyncio.sleep(0)
+    outbox.offer([RecordBatch("b", [b"2"])])
+    async with asyncio.timeout(60):
+        while outbox.pending:  # noqa: ASYNC110 - a count has no event
+            await asyncio.sleep(0.001)
+    assert [batch.record_count() for batch in sent] == [2]

@@ -8,7 +8,7 @@ import pytest
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
-from switchgear.emitter.record_batch import RecordBatch, fill, singles, total
+from switchgear.emitter.record_batch import RecordBatch, RunAnswer, fill, singles, total
 from switchgear_schemas.headers import RESENT
 
 AT = 1_800_000_000_000
@@ -73,6 +73,31 @@ def test_a_resent_record_has_the_header():
     batch = BatchBuilder(131_072, 0)
     fill(batch, deque(records(2)), AT, most=2)
     assert [bool(headers) for _, _, headers in read(batch)] == [False, True]
+
+
+def test_records_whose_sender_has_given_up_are_marked_also_in_the_rest_of_a_split_batch():
+    class Waiting(RunAnswer):
+        gone = False
+
+        @property
+        def given_up(self):
+            return self.gone
+
+        def __call__(self, reason):
+            pass
+
+        def part(self, first, count):
+            return self
+
+    answer = Waiting()
+    queue = deque([RecordBatch("a", [b"1", b"2", b"3"], answer)])
+    marks = []
+    for gone in (False, True):
+        answer.gone = gone
+        batch = BatchBuilder(16_384, 0)
+        fill(batch, queue, AT, most=1 if not gone else 9)
+        marks += [dict(headers) for _, _, headers in read(batch)]
+    assert marks == [{}, {RESENT: b"1"}, {RESENT: b"1"}]
 
 
 @pytest.mark.parametrize("compression", [0, 1])

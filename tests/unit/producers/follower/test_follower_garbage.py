@@ -17,7 +17,7 @@ def test_ten_thousand_records_that_are_not_circuits_are_counted_and_take_one_lin
         for number in range(10_000)
     ]
     with caplog.at_level(logging.WARNING, "switchgear.follower"):
-        follower._take({TopicPartition("t.circuits", 0): records}, follower.table, {})
+        follower._take({TopicPartition("t.circuits", 0): records}, follower.table, {}, prompt=False)
     assert follower.status().malformed == 10_000
     assert len(caplog.records) == 1
     assert "10000 records of t.circuits are skipped" in caplog.text

@@ -35,7 +35,8 @@ def test_each_error_has_its_status_and_sentence(error, status, word):
     content = json.loads(answer.body)
     assert answer.status_code == status
     assert word in content["error"]
-    assert set(content) == {"error", "hint"}
+    assert set(content) == {"type", "title", "status", "detail", "error", "hint"}
+    assert content["detail"] == content["error"]
     assert "secret" not in content["error"]
 
 

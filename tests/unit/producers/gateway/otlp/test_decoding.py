@@ -1,17 +1,14 @@
 from __future__ import annotations
 
-import gzip
 import json
 
 import pytest
 
 from switchgear_gateway.otlp.decoding import (
-    BodyTooLargeError,
     UnreadableBodyError,
     encoding_of,
     logs_from,
     traces_from,
-    unpacked,
 )
 from tests.unit.producers.gateway.otlp.support import calls_in, sample, span_request
 
@@ -80,37 +77,6 @@ def test_broken_json_is_refused_and_never_raises_another_error(body):
 def test_broken_protobuf_is_refused(body):
     with pytest.raises(UnreadableBodyError):
         traces_from(body, "protobuf")
-
-
-def test_gzip_is_unpacked_also_in_several_members():
-    assert unpacked(gzip.compress(b"ab") + gzip.compress(b"cd"), "gzip") == b"abcd"
-    assert unpacked(b"ab", "") == unpacked(b"ab", "identity") == b"ab"
-
-
-def test_a_body_that_unpacks_to_more_than_the_limit_is_refused_before_it_is_unpacked():
-    bomb = gzip.compress(b"\0" * 100_000_000)
-    with pytest.raises(BodyTooLargeError):
-        unpacked(bomb, "gzip", limit=1_000_000)
-
-
-def test_many_small_members_count_together():
-    with pytest.raises(BodyTooLargeError):
-        unpacked(gzip.compress(b"\0" * 1_000) * 100, "gzip", limit=50_000)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [b"no gzip", gzip.compress(b"abc" * 100)[:-12], gzip.compress(b"ab") + b"rest"],
-    ids=["no gzip", "cut off", "more after the end"],  # of their own: the bytes have the time in them
-)
-def test_a_broken_gzip_body_is_refused(body):
-    with pytest.raises(UnreadableBodyError):
-        unpacked(body, "gzip")
-
-
-def test_an_unknown_compression_is_refused_with_what_to_use():
-    with pytest.raises(UnreadableBodyError, match="Use gzip"):
-        unpacked(b"", "br")
 
 
 def test_a_message_without_headers_is_json_if_it_begins_like_an_object():

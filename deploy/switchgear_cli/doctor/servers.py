@@ -1,0 +1,146 @@
+"""The checks beside Kafka: settings and their files, the HTTP API, the workers' own answers, and ClickHouse."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx
+
+from switchgear.policies import PolicySet
+from switchgear_access.authenticator import Authenticator
+from switchgear_access.listening import tls_options
+from switchgear_cli.doctor.checks import Check, Finding, joined
+from switchgear_cli.doctor.kafka import clock_finding
+from switchgear_cli.reads.client import ApiClient
+from switchgear_schemas.settings import CONFIG_VARIABLE, Settings
+
+API: Final = "API"
+_ANYWHERE: Final = {"0.0.0.0", "::", "[::]"}  # noqa: S104 - compared, not bound
+
+
+@dataclass(frozen=True, slots=True)
+class ServerChecks:
+    """The checks of the settings and of everything that is not Kafka.
+
+    Attributes:
+        settings: As loaded.
+        warnings: What loading them warned about.
+        worker_urls: Addresses of workers' HTTP servers; empty for the one of the settings.
+        limit_s: The longest time of each check, in seconds.
+    """
+
+    settings: Settings
+    warnings: Sequence[str]
+    worker_urls: Sequence[str]
+    limit_s: float
+
+    def checks(self) -> list[Check]:
+        """Return the checks, in the order in which to show them."""
+        return [
+            Check("settings", self.loaded),
+            Check("files", self.files),
+            Check(API, self.api),
+            Check("worker's health", self.worker),
+            Check("ClickHouse", self.clickhouse),
+        ]
+
+    async def loaded(self) -> Finding:
+        """Report what was wrong with the settings, without being an error."""
+        source = os.environ.get(CONFIG_VARIABLE) or "no file"
+        if self.warnings:
+            return Finding("warn", " ".join(self.warnings), "Correct or unset them.")
+        return Finding("ok", f"{len(self.settings.model_fields_set)} settings are given ({CONFIG_VARIABLE}: {source}).")
+
+    async def files(self) -> Finding:
+        """Read each file that the settings name, as the process that uses it does."""
+        settings = self.settings
+        used: dict[str, Callable[[], object]] = {
+            "policy_file": lambda: PolicySet.load(settings.policy_file),
+            "access_tokens_file": lambda: Authenticator.of(settings),
+            "tls_certfile": lambda: tls_options(settings),
+            "kafka_ssl_cafile": lambda: settings.kafka,
+        }
+        named = [name for name in used if getattr(settings, name) is not None]
+        for name in named:
+            await asyncio.to_thread(used[name])  # raises what its process would raise
+        listed = ", ".join(f"{name} {getattr(settings, name)}" for name in named)
+        return Finding("ok", f"Readable: {listed}." if named else "The settings name no files.")
+
+    async def api(self) -> Finding:
+        """Ask the HTTP API whether it is ready, and read the circuits with the token of the settings."""
+        return await asyncio.to_thread(self._api)
+
+    def _api(self) -> Finding:
+        with ApiClient.of(self.settings, answer_limit_s=self.limit_s / 3) as api:
+            readiness = api.readiness()
+            bad = [name for name, fine in readiness.get("checks", {}).items() if not fine]
+            if readiness.get("status") != "ready":
+                todo = "Look at the log of the sink and of the API."
+                return Finding("fail", f"{api.url} is not ready: {', '.join(bad) or 'no reason given'}.", todo)
+            count = len(api.circuits()["circuits"])
+            return Finding("ok", f"{api.url} is ready, and shows {count} circuits.")
+
+    async def worker(self) -> Finding:
+        """Ask the workers for their health."""
+        urls = self.worker_urls or [_own_worker(self.settings)]
+        return joined(
+            await asyncio.gather(*(self._worker(url.rstrip("/")) for url in urls)), f"Ready: {', '.join(urls)}."
+        )
+
+    async def _worker(self, url: str) -> Finding:
+        limit_s = self.limit_s / 3
+        try:
+            async with httpx.AsyncClient(timeout=limit_s, trust_env=False) as client:
+                healthy, ready = [_answer(await client.get(f"{url}/{route}")) for route in ("healthz", "readyz")]
+        except httpx.HTTPError as error:
+            said = f"No worker answers at {url} ({type(error).__name__})."
+            if self.worker_urls:
+                return Finding("fail", said, "Start it, or correct --worker-url.")
+            return Finding("skip", f"{said} Give --worker-url if workers run elsewhere.")
+        if healthy.get("problem"):
+            return Finding("fail", f"The worker at {url} is unhealthy: {healthy['problem']}", "Restart the worker.")
+        status = ready.get("status")
+        if status != "ready":
+            why = ready.get("reason") or f"it is {status}"
+            return Finding("warn", f"The worker at {url} is not ready: {why}.", "Try again in a few seconds.")
+        return Finding("ok", f"The worker at {url} is ready, with {len(ready.get('partitions', []))} partitions.")
+
+    async def clickhouse(self) -> Finding:
+        """Connect to ClickHouse, and compare its tables and its clock with this version and this machine."""
+        if self.settings.embedded:
+            return Finding("skip", f"The engine is part of the sink, and only the sink can open it: see {API}.")
+        from switchgear_sinks import migrations  # noqa: PLC0415 - ClickHouse's client takes half a second to import
+        from switchgear_sinks.store import open_store  # noqa: PLC0415 - as above
+
+        settings = self.settings.model_copy(update={"clickhouse_connect_timeout_s": self.limit_s / 2})
+        async with await open_store(settings, create=False) as store:
+            where = f"ClickHouse {store.server_version} at {store.location}"
+            if not store.database_exists:
+                return Finding("fail", f"{where} has no database {store.database}.", "switchgear migrate")
+            missing = await migrations.pending(store)
+            asked = time.time()
+            now = (await store.query("SELECT toFloat64(now64(6))")).result_rows[0][0]
+        clock = clock_finding("ClickHouse's clock", (asked + time.time()) / 2 - now, self.settings.late_after_s)
+        tables = Finding("ok", "")
+        if missing:
+            todo = "switchgear migrate (each sink does the same when it starts)"
+            tables = Finding("warn", f"{where}: {len(missing)} migrations are not applied.", todo)
+        return joined([tables, clock], f"{where} has the tables of this version.")
+
+
+def _own_worker(settings: Settings) -> str:
+    host, _, port = settings.worker_http.rpartition(":")
+    return f"http://{'127.0.0.1' if host in _ANYWHERE else host}:{port}"
+
+
+def _answer(response: httpx.Response) -> dict[str, Any]:
+    try:
+        content = response.json()
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}

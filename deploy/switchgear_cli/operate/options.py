@@ -1,0 +1,144 @@
+"""The options of operator commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+from pydantic import ValidationError
+
+from switchgear_cli.discovery import API, KAFKA, client_settings
+from switchgear_cli.logs import configure_client_logging
+from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.command import Command, Verb
+from switchgear_schemas.families import family_circuit_id
+from switchgear_schemas.settings import Settings
+from switchgear_sinks.operate.send_command import this_person
+
+NOT_DONE: Final = 1
+"""Exit code of a command that is not in force."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class CommandOptions:
+    """The options of every operator command.
+
+    Args:
+        reason: Why, for the record and for those whose calls it refuses.
+        actor: Who commands it. By default user@host.
+        wait: Wait for the record that shows it.
+        timeout: Longest wait, in seconds, for all tools together.
+        json: One JSON object per line and tool, instead of sentences.
+        bootstrap_servers: Kafka brokers, host:port, comma-separated.
+        topic_prefix: Before every topic name.
+    """
+
+    reason: str = ""
+    actor: str | None = None
+    wait: bool = True
+    timeout: Annotated[float, Parameter(validator=Number(gt=0))] = 10.0
+    json: Annotated[bool, Parameter(negative=())] = False
+    bootstrap_servers: str | None = None
+    topic_prefix: str | None = None
+
+    def settings(self, names: NameOptions | None = None) -> Settings:
+        """Return the settings and configure logging. With ``names``, the settings include the API's address."""
+        found = client_settings(
+            use=(KAFKA,) if names is None else (KAFKA, API),
+            kafka_bootstrap_servers=self.bootstrap_servers,
+            topic_prefix=self.topic_prefix,
+            api_url=None if names is None else names.api_url,
+        )
+        configure_client_logging(found)
+        return found
+
+    def over_api(self, settings: Settings) -> bool:
+        """Return whether the command goes through the HTTP API, which knows this operator by a token.
+
+        Without a token the API can't tell operators apart, so the command goes to Kafka, with the name of this person. So it does if
+        the options name brokers, another actor, or not to wait.
+        """
+        to_kafka = self.bootstrap_servers or self.topic_prefix or self.actor or not self.wait
+        return settings.token is not None and bool(settings.api_url) and not to_kafka
+
+    def command(self, tool: str, verb: Verb, **fields: Any) -> Command:
+        """Return one command.
+
+        Raises:
+            WrongUsageError: it can't be one.
+        """
+        try:
+            return Command(tool_name=tool, verb=verb, actor=self.actor or this_person(), reason=self.reason, **fields)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            said = first["msg"].removeprefix("Value error, ")
+            raise WrongUsageError(f"{where}: {said}." if where else f"{said}.") from None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class NameOptions:
+    """The options that say which names are known.
+
+    Args:
+        create: Also a name that no circuit, policy or stored call knows: for a tool that will be called later.
+        family: The names are those of families, servers such as mcp:github. Change their circuits, not those of their tools.
+        api_url: Where the HTTP API is; it knows the tools that calls are stored of.
+    """
+
+    create: Annotated[bool, Parameter(negative=())] = False
+    family: Annotated[bool, Parameter(negative=())] = False
+    api_url: str | None = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class CircuitOptions(NameOptions):
+    """The options that choose circuits. Without them, a command goes to all circuits of a tool, also to new ones.
+
+    Args:
+        yes: Don't ask before the tools that a glob matches are changed.
+        circuit: Only the circuit of this id.
+        user: Only the circuit of this user.
+        session: Only the circuit of this session.
+    """
+
+    yes: Annotated[bool, Parameter(negative=())] = False
+    circuit: str | None = None
+    user: str | None = None
+    session: str | None = None
+
+    def check(self, words: Sequence[str]) -> None:
+        """Check that the choice is possible.
+
+        Raises:
+            WrongUsageError: more than one is given, one is given for a family, or ``--circuit`` for several tools.
+        """
+        chosen = sum(one is not None for one in (self.circuit, self.user, self.session))
+        if self.family and chosen:
+            raise WrongUsageError("A family has one circuit.", hint="Leave out --circuit, --user and --session.")
+        if chosen > 1:
+            raise WrongUsageError("--circuit, --user and --session name one circuit each.", hint="Give one of them.")
+        if self.circuit is not None and len(set(words)) > 1:
+            raise WrongUsageError("--circuit names one circuit of one tool.", hint="Name that tool alone.")
+
+    def circuit_of(self, tool: str) -> str:
+        """Return the id of the chosen circuit. A tool's name stands for all of its circuits."""
+        if self.circuit is not None:
+            return self.circuit
+        if self.family:
+            return family_circuit_id(tool)
+        for scope, whose in (("user", self.user), ("session", self.session)):
+            if whose is not None:
+                return f"{tool}|{scope}={whose}"
+        return tool
+
+    def fields(self, circuit_id: str) -> dict[str, str]:
+        """Return the chosen circuit as a field of the command."""
+        chosen = self.family or (self.circuit, self.user, self.session) != (None, None, None)
+        return {"circuit_id": circuit_id} if chosen else {}

@@ -1,0 +1,1 @@
+"""The circuits live in the terminal."""

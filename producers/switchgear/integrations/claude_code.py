@@ -1,0 +1,53 @@
+"""What the hooks of Claude Code say about a call, by the SDK's rules: how it ended, and the text of a refusal.
+
+:mod:`switchgear_schemas.claude_code` has the events themselves. ``switchgear hook claude-code`` and the gateway use both.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+import msgspec
+
+from switchgear.classify import Classification, classify_result, outage_in_text
+from switchgear.guard.rejections import Rejection
+from switchgear.redaction import redact
+from switchgear_schemas.claude_code import Call, Event, duration_ms, says_failed, text
+from switchgear_schemas.families import model_name
+
+
+class Ended(NamedTuple):
+    """How a call ended."""
+
+    error: str | None = None
+    """The message without secrets. None for a success."""
+    classification: Classification | None = None
+    """None for a success."""
+    duration_ms: float | None = None
+
+
+def ended(event: Event) -> Ended:
+    """Return how a call ended, by the event ``PostToolUse`` or ``PostToolUseFailure``.
+
+    Claude Code reports an interruption by the user as a failure. It has the class ``cancelled`` and says nothing about the tool.
+    """
+    took = duration_ms(event)
+    if not says_failed(event):
+        return Ended(duration_ms=took)
+    if event.get("hook_event_name") == "PostToolUseFailure":
+        error = text(event.get("error"))
+        found = "cancelled" if event.get("is_interrupt") is True else outage_in_text(error) or "tool"
+        return Ended(redact(error), found if isinstance(found, Classification) else Classification(found), took)
+    response = event["tool_response"]
+    classification = classify_result(response, by_text=outage_in_text)
+    if classification is None:
+        return Ended(duration_ms=took)
+    content = response.get("content")
+    return Ended(redact(content if isinstance(content, str) else json.dumps(content)), classification, took)
+
+
+def shown(refusal: Rejection, call: Call) -> str:
+    """Return the text of a refusal for the model, which knows Claude Code's names of tools."""
+    fallback = None if refusal.fallback is None else model_name(refusal.fallback)
+    return msgspec.structs.replace(refusal, tool=call.name, fallback=fallback).text

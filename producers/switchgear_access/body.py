@@ -1,0 +1,89 @@
+"""Limits of a request's body: its size, and the time that the client takes for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from starlette.types import Message, Receive, Send
+
+from switchgear_access.limits import Limits
+from switchgear_access.problem import ProblemError
+
+_DISCONNECT: Final[Message] = {"type": "http.disconnect"}
+_CLOSE: Final = {"Connection": "close"}
+
+
+class LimitedBody:
+    """The two channels of one request.
+
+    If the body breaks a limit, the application sees that the client has gone. Whatever the application answers then, the client
+    gets the reason instead.
+
+    Args:
+        receive: The server's channel.
+        send: The server's channel.
+        limits: Size and times.
+        declared: The ``Content-Length``; None if there is none.
+
+    Raises:
+        ProblemError: The declared length is too large.
+    """
+
+    def __init__(self, receive: Receive, send: Send, limits: Limits, declared: int | None) -> None:
+        self._receive = receive
+        self._send = send
+        self._limits = limits
+        self._size = 0
+        self._complete = False
+        self._started = False
+        self._until: float | None = None
+        self.refusal: ProblemError | None = None
+        if declared is not None and declared > limits.body_bytes:
+            raise self._too_large()
+
+    async def receive(self) -> Message:
+        """Return the next message, or that the client has gone."""
+        if self.refusal is not None:
+            return _DISCONNECT
+        if self._complete:
+            return await self._receive()
+        message = await self._next()
+        if message is None:
+            self.refusal = ProblemError(408, "The body did not arrive in time.", "Send it again, faster.", _CLOSE)
+            return _DISCONNECT
+        if message["type"] != "http.request":
+            return message
+        self._size += len(message.get("body", b""))
+        self._complete = not message.get("more_body", False)
+        if self._size > self._limits.body_bytes:
+            self.refusal = self._too_large()
+            return _DISCONNECT
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Pass on a part of the answer, unless the request is refused."""
+        if self.refusal is not None and not self._started:
+            return
+        self._started = True
+        await self._send(message)
+
+    async def finish(self) -> None:
+        """Send the refusal if there is one."""
+        if self.refusal is not None and not self._started:
+            await self.refusal.send(self._send)
+
+    async def _next(self) -> Message | None:
+        now = asyncio.get_running_loop().time()
+        if self._until is None:
+            self._until = now + self._limits.body_s
+        try:
+            async with asyncio.timeout(min(self._limits.body_pause_s, self._until - now)):
+                return await self._receive()
+        except TimeoutError:
+            return None
+
+    def _too_large(self) -> ProblemError:
+        return ProblemError(
+            413, f"The body is larger than {self._limits.body_bytes:,} bytes.", "Send it in smaller parts.", _CLOSE
+        )

@@ -1,0 +1,69 @@
+"""A client that has proved who it is, and what it may do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from switchgear.policies.glob import matches
+
+
+class Role(StrEnum):
+    """What a client may do. ``admin`` includes all other roles, ``operate`` includes ``read``."""
+
+    EMIT = "emit"
+    READ = "read"
+    OPERATE = "operate"
+    ADMIN = "admin"
+
+
+ROLE_NAMES: Final = ", ".join(Role)
+_INCLUDED: Final = {
+    Role.EMIT: {Role.EMIT},
+    Role.READ: {Role.READ},
+    Role.OPERATE: {Role.OPERATE, Role.READ},
+    Role.ADMIN: set(Role),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A client and its rights.
+
+    Args:
+        name: For people: the name of the token, or the subject of a JWT.
+        roles: As given to the client, without those that they include.
+        tenant: The only tenant whose data the client may see or send; None for all.
+        tools: Globs of the tools that the client may see or use. Empty for all.
+        credential: What the limits count by: clients with the same credential share them.
+    """
+
+    name: str
+    roles: frozenset[Role]
+    tenant: str | None = None
+    tools: tuple[str, ...] = ()
+    credential: str = ""
+
+    def may(self, role: Role, tool: str | None = None, tenant: str | None = None) -> bool:
+        """Return whether the client has the role, for this tool and this tenant.
+
+        Args:
+            role: The role that is needed.
+            tool: Name of a tool; None if the request is about no tool in particular.
+            tenant: Name of a tenant; None if the request is about no tenant in particular.
+        """
+        return (
+            any(role in _INCLUDED[each] for each in self.roles)
+            and (tool is None or not self.tools or any(matches(pattern, tool) for pattern in self.tools))
+            and (tenant is None or self.tenant is None or tenant == self.tenant)
+        )
+
+    @property
+    def unrestricted(self) -> bool:
+        """Whether the client may see the data of every tool and every tenant."""
+        return self.tenant is None and not self.tools
+
+
+LOCAL: Final = Principal("local", frozenset({Role.ADMIN}))
+"""A client on the server's own machine, where no tokens are configured."""

@@ -1,0 +1,113 @@
+"""Serve an ASGI application inside a process that handles its own signals."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import uvicorn
+from uvicorn.protocols.http.flow_control import service_unavailable
+
+from switchgear_access.connections import Connections
+from switchgear_schemas.errors import SwitchgearError
+
+_GRACE_S: Final = 3
+_BACKLOG: Final = 512
+_PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+
+
+class ConcurrencyLimit:
+    """ASGI middleware that answers 503 to more requests at a time than ``max_requests``. Probes always pass.
+
+    Args:
+        app: The application that answers the others.
+        max_requests: Requests in progress at a time.
+    """
+
+    def __init__(self, app: Any, max_requests: int) -> None:
+        self._app = app
+        self._max_requests = max_requests
+        self._running = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass the request on, or answer that there are too many."""
+        if self._running >= self._max_requests and scope["path"] not in _PROBES:
+            await service_unavailable(scope, receive, send)
+            return
+        self._running += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._running -= 1
+
+
+class Server(uvicorn.Server):
+    """uvicorn without its signal handlers: on SIGTERM, this process has more to stop than a server."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals alone."""
+        yield
+
+    def stop(self) -> None:
+        """Finish the requests in progress, then return from ``serve``."""
+        self.should_exit = True
+
+
+def make_server(app: Any, connections: Connections | None = None, tls: Mapping[str, Any] | None = None) -> Server:
+    """Return a server for ``app``. Run it with ``serve(sockets=[listen(…)])``.
+
+    Half of its connections may have a request in progress.
+
+    Args:
+        app: The application.
+        connections: Limits of the connections.
+        tls: uvicorn's options for TLS; None for plain HTTP.
+    """
+    connections = connections or Connections()
+    return Server(
+        uvicorn.Config(
+            ConcurrencyLimit(app, max(1, connections.max_open // 2)),
+            http=connections.protocol,  # type: ignore[arg-type]  # uvicorn calls it; it need not be a class
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=_GRACE_S,
+            ws="none",
+            **(tls or {}),
+        )
+    )
+
+
+def listen(address: str, setting: str) -> socket.socket:
+    """Listen on ``host:port`` now, so that a taken port is an error of the start and not of a task.
+
+    Args:
+        address: ``host:port``.
+        setting: Where the address is set, for the error.
+
+    Raises:
+        SwitchgearError: The address is taken or isn't one of this machine.
+    """
+    host, _, port = address.rpartition(":")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host.strip("[]"), int(port)))
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise SwitchgearError(
+            f"The address {address} cannot be listened on: {error.strerror or error}.",
+            hint=f"Stop what uses it, or set {setting} to another host:port.",
+        ) from error
+    return listening
+
+
+def url_of(listening: socket.socket, scheme: str = "http") -> str:
+    """Return ``http://host:port`` of a socket, with the port that it got."""
+    host, port = listening.getsockname()[:2]
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -1,0 +1,77 @@
+"""One session of a browser: what its cookie has, and the check that a request comes from a page of ours."""
+
+from __future__ import annotations
+
+import hmac
+from http.cookies import CookieError, SimpleCookie
+from typing import Final, Literal
+
+import msgspec
+from starlette.datastructures import Headers
+
+from switchgear_access.principal import Principal, Role
+from switchgear_access.problem import ProblemError
+
+LONGEST_S: Final = 8 * 3600
+IDLE_S: Final = 3600
+CSRF_HEADER: Final = "x-csrf-token"
+_UNSAFE: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+LoginKind = Literal["token", "oidc"]
+
+
+class Session(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the cookie has. Times are seconds since 1970."""
+
+    id: str
+    csrf: str
+    login: LoginKind
+    name: str
+    roles: tuple[Role, ...]
+    credential: str
+    began_at: float
+    seen_at: float
+    tenant: str | None = None
+    tools: tuple[str, ...] = ()
+
+    def principal(self) -> Principal:
+        """Return the client."""
+        return Principal(self.name, frozenset(self.roles), self.tenant, self.tools, self.credential)
+
+    @property
+    def expires_at(self) -> float:
+        """When the session ends if nothing more is asked for."""
+        return min(self.began_at + LONGEST_S, self.seen_at + IDLE_S)
+
+
+def check_csrf(session: Session, method: str, headers: Headers) -> None:
+    """Check that a request that changes something comes from a page of ours: another site's page can't know the token.
+
+    Raises:
+        ProblemError: The token is missing or wrong.
+    """
+    if method in _UNSAFE and not hmac.compare_digest(headers.get(CSRF_HEADER, "").encode(), session.csrf.encode()):
+        raise ProblemError(
+            403,
+            "The header X-CSRF-Token is missing or wrong.",
+            "Send csrf of GET /v1/session, or use a bearer token instead of the cookie.",
+        )
+
+
+def session_name(*, secure: bool) -> str:
+    """Return the name of the cookie. A browser accepts ``__Host-`` only from this host, over TLS, for all paths."""
+    return "__Host-switchgear" if secure else "switchgear_session"
+
+
+def cookie_of(headers: Headers, name: str) -> str | None:
+    """Return a cookie of a request."""
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(name)
+    except CookieError:
+        return None
+    return None if found is None else found.value
+
+
+def set_cookie(name: str, value: str, max_age_s: int, *, secure: bool) -> str:
+    """Return the header ``Set-Cookie``. An age of 0 removes the cookie."""
+    return f"{name}={value}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Lax{'; Secure' if secure else ''}"

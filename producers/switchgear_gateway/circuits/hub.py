@@ -1,0 +1,133 @@
+"""The circuits of this gateway, and the streams that follow them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol
+
+import msgspec
+import structlog
+
+from switchgear.follower.status import STALE_AFTER_S
+from switchgear.follower.table import RecordListener
+from switchgear.runtime.throttled_log import Throttle
+from switchgear_gateway.circuits.changes import CircuitChanges
+from switchgear_gateway.circuits.feed import CircuitFeed
+from switchgear_gateway.circuits.visibility import CircuitFilter
+from switchgear_schemas.errors import SwitchgearError
+
+log = structlog.get_logger()
+
+_REPORT_EVERY_S: Final = 5.0
+
+
+class Follower(Protocol):
+    """What the hub needs of the SDK's follower."""
+
+    record_listeners: list[RecordListener]
+    loaded: bool
+
+    def age_s(self) -> float | None:
+        """Return the seconds since the broker last answered."""
+        ...
+
+
+class CircuitHub:
+    """Takes the follower's changes, and wakes the streams.
+
+    Args:
+        follower: It must not have begun to read.
+
+    Raises:
+        SwitchgearError: The follower has read circuits already.
+    """
+
+    def __init__(self, follower: Follower) -> None:
+        if follower.loaded:
+            raise SwitchgearError(
+                "The follower has read the circuits already.", hint="Make the routes before the client starts."
+            )
+        self._follower = follower
+        self._feed = CircuitFeed()
+        follower.record_listeners.append(self._feed)
+        self._next: CircuitChanges | None = CircuitChanges()
+        self._wakes: set[Callable[[], None]] = set()
+        self._joined: dict[tuple[CircuitFilter, int], bytes] = {}
+        self._joined_at: tuple[CircuitChanges | None, int] = (None, 0)
+        self._throttle = Throttle(_REPORT_EVERY_S)
+        self.changes = CircuitChanges()
+        """The circuits. Another object after the topic was created again: a stream then begins with a snapshot."""
+        self.loaded = False
+        """Whether all circuits were read once."""
+        self.closed = False
+
+    @property
+    def streams(self) -> int:
+        """The number of streams."""
+        return len(self._wakes)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the circuits are current."""
+        age_s = self._follower.age_s()
+        return self.loaded and age_s is not None and age_s < STALE_AFTER_S
+
+    async def run(self) -> None:
+        """Take changes until it is cancelled. Then the streams end."""
+        try:
+            while True:
+                await self._feed.wait()
+                self._take()
+                self._wake_all()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the streams."""
+        self.closed = True
+        self._wake_all()
+
+    @contextlib.contextmanager
+    def following(self, wake: Callable[[], None]) -> Iterator[None]:
+        """Call ``wake`` after each change while the block runs."""
+        self._wakes.add(wake)
+        try:
+            yield
+        finally:
+            self._wakes.discard(wake)
+
+    def events_since(self, number: int, seen: CircuitFilter) -> bytes | None:
+        """Return the events from this number on. Streams at the same place share the bytes. None if some were forgotten."""
+        at = (self.changes, self.changes.end)
+        if self._joined_at != at:
+            self._joined_at = at
+            self._joined.clear()
+        events = self._joined.get((seen, number))
+        if events is None:
+            found = self.changes.since(number)
+            if found is None:
+                return None
+            events = b"".join(each.event(for_tenant=seen.for_tenant) for each in found if seen.sees(each))
+            self._joined[seen, number] = events
+        return events
+
+    def _take(self) -> None:
+        restarted, records, loaded = self._feed.take()
+        if restarted:
+            self._next = CircuitChanges()
+        changes = self._next or self.changes
+        for record in records:
+            try:
+                changes.add(record)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                left_out = self._throttle.admit("not a circuit")
+                if left_out is not None:
+                    log.warning("a record of a circuit can't be passed on", why=str(error), more=left_out)
+        if loaded and self._next is not None:
+            self.changes, self._next = self._next, None
+            self.loaded = True
+
+    def _wake_all(self) -> None:
+        for wake in self._wakes:
+            wake()

@@ -1,0 +1,202 @@
+"""``GET /v1/circuits`` and ``GET /v1/circuits/stream``."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import zlib
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from switchgear_access.middleware import principal_of
+from switchgear_access.problem import ProblemError
+from switchgear_gateway.circuits.hub import CircuitHub, Follower
+from switchgear_gateway.circuits.stream import PIECE_BYTES, CircuitStream, snapshot_json
+from switchgear_gateway.circuits.visibility import CircuitFilter, may_follow
+from switchgear_schemas.families import DEFAULT_PATTERN
+
+MAX_STREAMS: Final = 5_000
+_LONGEST_GLOB: Final = 512
+_SNAPSHOTS: Final = 16
+_ZIPPED_FROM: Final = 1_024
+_ZIP_LEVEL: Final = 5
+_VARY: Final = "Accept-Encoding, Authorization"
+
+
+class CircuitRoutes:
+    """The two routes. Put :attr:`routes` behind ``AccessControl``, and run :meth:`run` for as long as the server runs.
+
+    Args:
+        follower: The gateway's follower. It must not have begun to read.
+        family_pattern: The fleet's setting.
+        max_streams: Streams at a time.
+
+    Raises:
+        SwitchgearError: The follower has read circuits already.
+    """
+
+    def __init__(
+        self, follower: Follower, *, family_pattern: str = DEFAULT_PATTERN, max_streams: int = MAX_STREAMS
+    ) -> None:
+        self._hub = CircuitHub(follower)
+        self._family_pattern = family_pattern
+        self._max_streams = max_streams
+        self._bodies: OrderedDict[CircuitFilter, _Snapshot] = OrderedDict()
+        self.routes = [
+            Route("/v1/circuits", self._snapshot, methods=["GET"]),
+            Route("/v1/circuits/stream", self._stream, methods=["GET"]),
+        ]
+
+    @property
+    def openapi(self) -> Mapping[str, Mapping[str, Any]]:
+        """OpenAPI's path items."""
+        tool = {"name": "tool", "in": "query", "description": "Glob of tools.", "schema": {"type": "string"}}
+        last = {"name": "Last-Event-ID", "in": "header", "description": "Go on after it.", "schema": {"type": "string"}}
+        records = {"type": "object", "additionalProperties": {"type": "object"}}
+        snapshot = {"type": "object", "properties": {"version": {"type": "string"}, "circuits": records}}
+        return {
+            "/v1/circuits": {
+                "get": {
+                    "summary": "The circuits now, by id.",
+                    "parameters": [tool],
+                    "responses": {
+                        "200": _documented("The circuits.", "application/json", snapshot),
+                        "304": {"description": "They are those of If-None-Match."},
+                    },
+                }
+            },
+            "/v1/circuits/stream": {
+                "get": {
+                    "summary": "The circuits, and each change of them.",
+                    "description": "Events: `snapshot`, `circuit` and `heartbeat`.",
+                    "parameters": [tool, last],
+                    "responses": {"200": _documented("Server-sent events.", "text/event-stream", {"type": "string"})},
+                }
+            },
+        }
+
+    @property
+    def streams(self) -> int:
+        """The number of open streams."""
+        return self._hub.streams
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the circuits were read once. Until then both routes answer 503."""
+        return self._hub.loaded
+
+    async def run(self) -> None:
+        """Pass on changes until it is cancelled."""
+        await self._hub.run()
+
+    def stop(self) -> None:
+        """End the streams, so that their clients go to another gateway. Call it before the server waits for its requests to end."""
+        self._hub.close()
+
+    async def _snapshot(self, request: Request) -> ASGIApp:
+        try:
+            seen = self._filter(request)
+        except ProblemError as problem:
+            return _Refused(problem)
+        zipped = _takes_gzip(request)
+        snapshot = self._current(seen)
+        headers = {"ETag": snapshot.tag, "Cache-Control": "no-cache", "Vary": _VARY}
+        if snapshot.tag in (each.strip() for each in request.headers.get("if-none-match", "").split(",")):
+            return Response(status_code=304, headers=headers)
+        body = snapshot.body
+        if zipped and len(body) >= _ZIPPED_FROM:
+            if snapshot.zipped is None:
+                snapshot.zipped = await run_in_threadpool(gzip.compress, body, _ZIP_LEVEL, mtime=0)
+            body = snapshot.zipped
+            headers["Content-Encoding"] = "gzip"
+        headers["Content-Length"] = str(len(body))
+        return StreamingResponse(_sliced(body), headers=headers, media_type="application/json")
+
+    async def _stream(self, request: Request) -> ASGIApp:
+        try:
+            seen = self._filter(request)
+            if self._hub.streams >= self._max_streams:
+                raise _busy(f"This gateway has {self._max_streams} streams.", "Use another gateway, or wait.")
+        except ProblemError as problem:
+            return _Refused(problem)
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
+        return CircuitStream(self._hub, seen, request.headers.get("last-event-id"))
+
+    def _filter(self, request: Request) -> CircuitFilter:
+        principal = principal_of(request.scope)
+        if not may_follow(principal):
+            raise ProblemError(403, "This needs the role emit or read.", "Use a token with one of them.")
+        globs = request.query_params.getlist("tool")
+        if len(globs) > 1 or any(not 0 < len(glob) <= _LONGEST_GLOB for glob in globs):
+            raise ProblemError(
+                422,
+                f"tool is not one glob of 1 to {_LONGEST_GLOB} characters.",
+                "Write one, such as ?tool=mcp:github:*.",
+            )
+        if not self._hub.loaded:
+            raise _busy("This gateway has not read the circuits yet.", "Try again in a moment.")
+        if self._hub.closed:
+            raise _busy("This gateway stops.", "Use another gateway, or wait.")
+        return CircuitFilter.of(principal, globs[0] if globs else None, self._family_pattern)
+
+    def _current(self, seen: CircuitFilter) -> _Snapshot:
+        changes = self._hub.changes
+        found = self._bodies.get(seen)
+        if found is None or found.cursor != changes.cursor:
+            found = self._bodies[seen] = _Snapshot(self._hub, seen)
+        self._bodies.move_to_end(seen)
+        if len(self._bodies) > _SNAPSHOTS:
+            self._bodies.popitem(last=False)
+        return found
+
+
+class _Snapshot:
+    """The body of one answer, and its tag."""
+
+    def __init__(self, hub: CircuitHub, seen: CircuitFilter) -> None:
+        self.cursor = hub.changes.cursor
+        self.tag = f'W/"{self.cursor}.{zlib.crc32(repr(seen).encode()):08x}"'
+        head = b'{"version":"%s","circuits":{' % self.cursor.encode()
+        records = [each for each in hub.changes.records.values() if seen.sees(each)]
+        self.body = b"".join(snapshot_json(records, head, for_tenant=seen.for_tenant))
+        self.zipped: bytes | None = None
+
+
+class _Refused:
+    """An answer that refuses."""
+
+    def __init__(self, problem: ProblemError) -> None:
+        self._problem = problem
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        await self._problem.send(send)
+
+
+def _documented(description: str, media: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"description": description, "content": {media: {"schema": schema}}}
+
+
+def _busy(detail: str, hint: str) -> ProblemError:
+    """Return 503 with a wait that differs by client, so that not all come back at once."""
+    return ProblemError(503, detail, hint, {"Retry-After": str(random.randint(1, 5))})  # noqa: S311 - spreads clients
+
+
+def _takes_gzip(request: Request) -> bool:
+    for each in request.headers.get("accept-encoding", "").split(","):
+        coding, _, weight = each.partition(";")
+        if coding.strip().lower() == "gzip":
+            return weight.replace(" ", "") not in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
+    return False
+
+
+async def _sliced(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), PIECE_BYTES):
+        yield body[start : start + PIECE_BYTES]

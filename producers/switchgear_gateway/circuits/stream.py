@@ -1,0 +1,147 @@
+"""One stream of server-sent events.
+
+A client has no queue. Its stream knows the number of the next change, and takes it from the changes that all streams share. A client
+that reads too slowly falls behind, and gets a snapshot when it is behind the last change in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from starlette.types import Receive, Scope, Send
+
+from switchgear_gateway.circuits.changes import Change, CircuitChanges, pieces
+from switchgear_gateway.circuits.hub import CircuitHub
+from switchgear_gateway.circuits.visibility import CircuitFilter
+
+PIECE_BYTES: Final = 64 * 1024
+HEARTBEAT_S: Final = (10.0, 15.0)
+LIFETIME_S: Final = (600.0, 900.0)
+"""Then a stream ends, and its client resumes it. A token that was revoked meanwhile is refused then."""
+_PIECE_LIMIT_S: Final = 40.0
+"""For one piece. The server itself closes a connection whose answer stays unread for 30 s."""
+_HEADERS: Final = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # nginx would hold events back
+]
+
+
+class CircuitStream:
+    """An answer of events that ends when the client goes away, or the hub closes.
+
+    Args:
+        hub: Has the changes.
+        seen: The client's circuits.
+        cursor: The last event that the client has (``Last-Event-ID``); None if it has none.
+    """
+
+    def __init__(self, hub: CircuitHub, seen: CircuitFilter, cursor: str | None) -> None:
+        self._hub = hub
+        self._seen = seen
+        self._cursor = cursor
+        self._changes: CircuitChanges | None = None
+        self._next = 0
+        self._gone = False
+        self._until = 0.0
+        self._beat_due = True
+        self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        """Send events."""
+        loop = asyncio.get_running_loop()
+        self._until = loop.time() + random.uniform(*LIFETIME_S)  # noqa: S311 - spreads the clients
+        gone = asyncio.ensure_future(self._wait_until_gone(receive))
+        try:
+            with self._hub.following(self._wake):
+                await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+                while not (self._gone or self._hub.closed) and loop.time() < self._until:
+                    for piece in self._due():
+                        async with asyncio.timeout(_PIECE_LIMIT_S):
+                            await send({"type": "http.response.body", "body": piece, "more_body": True})
+                        if self._gone:
+                            return
+                    await self._wait()
+            async with asyncio.timeout(_PIECE_LIMIT_S):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            return  # the client reads nothing; the server closes the connection
+        finally:
+            gone.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def _due(self) -> Iterator[bytes]:
+        """Yield what the client doesn't have yet: changes or a snapshot, then a heartbeat if its time has come."""
+        changes = self._hub.changes
+        events: bytes | None = None
+        if changes is self._changes:
+            events = self._hub.events_since(self._next, self._seen)
+        elif self._changes is None and self._cursor is not None:
+            missed = changes.after(self._cursor)
+            events = None if missed is None else self._joined(missed)
+        self._changes, self._next, cursor = changes, changes.end, changes.cursor
+        if events is None:
+            records = [each for each in changes.records.values() if self._seen.sees(each)]
+            yield from pieces(self._snapshot(records, cursor), PIECE_BYTES)
+        elif events:
+            yield events
+        if self._beat_due:
+            yield self._heartbeat(cursor)
+
+    def _joined(self, missed: Iterable[Change]) -> bytes:
+        return b"".join(each.event(for_tenant=self._seen.for_tenant) for each in missed if self._seen.sees(each))
+
+    def _snapshot(self, records: list[Change], cursor: str) -> Iterator[bytes]:
+        yield b"id: %s\nevent: snapshot\ndata: " % cursor.encode()
+        yield from snapshot_json(records, b'{"circuits":{', for_tenant=self._seen.for_tenant)
+        yield b"\n\n"
+
+    def _heartbeat(self, cursor: str) -> bytes:
+        self._beat_due = False
+        after_s = random.uniform(*HEARTBEAT_S)  # noqa: S311 - spreads the work
+        self._timer = asyncio.get_running_loop().call_later(after_s, self._beat)
+        fresh = b"true" if self._hub.fresh else b"false"
+        return b'id: %s\nevent: heartbeat\ndata: {"fresh":%s}\n\n' % (cursor.encode(), fresh)
+
+    def _beat(self) -> None:
+        self._beat_due = True
+        self._wake()
+
+    async def _wait(self) -> None:
+        nothing_new = self._changes is self._hub.changes and self._next == self._hub.changes.end
+        if nothing_new and not (self._beat_due or self._gone or self._hub.closed):
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _wait_until_gone(self, receive: Receive) -> None:
+        try:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+        finally:
+            self._gone = True
+            self._wake()
+
+
+def snapshot_json(records: list[Change], head: bytes, *, for_tenant: bool) -> Iterator[bytes]:
+    """Yield an object in JSON that ends with the circuits by id.
+
+    Args:
+        records: The circuits.
+        head: The bytes up to the first circuit.
+        for_tenant: As for :meth:`Change.data`.
+    """
+    yield head
+    before = b""
+    for each in records:
+        yield b"%s%s:%s" % (before, each.name, each.data(for_tenant=for_tenant))
+        before = b","
+    yield b"}}"

@@ -1,0 +1,231 @@
+"""``POST /v1/decide`` and ``POST /v1/outcome``: the guard as two requests, for clients that hold no state.
+
+The gateway holds none either: see :mod:`switchgear_gateway.permit_tokens`. An outcome that is never delivered leaves nothing behind. If its
+permit was a probe, the worker ends the lease, and the next request gets a probe.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from switchgear import Rejection, Switchgear
+from switchgear.classify.tool_failure import tool_failure
+from switchgear_access.middleware import principal_of
+from switchgear_access.principal import Role
+from switchgear_access.problem import ProblemError
+from switchgear_gateway.asking import PERMIT_S, Gate, client_of
+from switchgear_gateway.json_requests import address_of, body_of, decoded, json_answer, operation
+from switchgear_gateway.otlp.submission import Submit
+from switchgear_gateway.outcomes import Name, OutcomeRequest, Outcomes, execution_of
+from switchgear_gateway.permit_tokens import GivenPermit, PermitTokens
+from switchgear_schemas.enums import MAX_NAME_LENGTH, CircuitState
+from switchgear_schemas.ids import mint_metric_id
+
+MOST_BYTES: Final = 65_536
+"""The largest body."""
+RESENT: Final = "switchgear-resent"
+_MOST_FALLBACKS: Final = 20
+
+ToolName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
+
+
+class DecideRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A question whether a call may be made.
+
+    Attributes:
+        tool: The tool.
+        user_id: The user that the call is for.
+        session_id: The session.
+        request_id: The request.
+        fallbacks: Tools that you can call instead. Those that the tool's policy names as its fallbacks are asked, in its order.
+        arguments_hash: A keyed hash of the arguments, for the event.
+        tenant: The tenant whose call it is. A token with a tenant has that one.
+        emitter_id: The process that calls, as the circuit's reporter. By default the token's name and the address stand for it.
+    """
+
+    tool: ToolName
+    user_id: Name = ""
+    session_id: Name | None = None
+    request_id: Name | None = None
+    fallbacks: Annotated[list[ToolName], Meta(max_length=_MOST_FALLBACKS)] = []
+    arguments_hash: Name | None = None
+    tenant: Name | None = None
+    emitter_id: Name | None = None
+
+
+class Permitted(msgspec.Struct, kw_only=True):
+    """The call may be made: call ``tool``, and send its outcome.
+
+    Attributes:
+        allowed: True.
+        permit: Send it with the outcome.
+        tool: The tool to call. It is a fallback if the circuit of the tool that was asked for refuses.
+        probe: The call tests whether the tool has recovered.
+        generation: Generation of the tool's circuit. Null if it isn't known.
+        expires_in_s: Seconds within which the outcome has an effect.
+    """
+
+    allowed: Literal[True] = True
+    permit: str
+    tool: str
+    probe: bool
+    generation: int | None
+    expires_in_s: float
+
+
+class Refused(msgspec.Struct, kw_only=True):
+    """The call must not be made.
+
+    Attributes:
+        allowed: False.
+        text: What to show to the model.
+        state: The circuit's state.
+        source: What refused.
+        reason: The rule that opened the circuit.
+        retry_after_s: Seconds until a call may be tried. Null if it isn't known.
+        fallback: A tool to use instead.
+        last_error: The last failure that counted. Null for a token with a tenant.
+        family: The tool's server, if its circuit refused.
+        generation: Generation of the circuit.
+        toolFailure: The refusal as an MCP server would return it, under ``io.modelcontextprotocol/toolFailure``.
+    """
+
+    allowed: Literal[False] = False
+    text: str
+    state: CircuitState
+    source: str
+    reason: str
+    retry_after_s: float | None
+    fallback: str | None
+    last_error: str | None
+    family: str | None
+    generation: int | None
+    toolFailure: dict[str, Any]  # noqa: N815 - the name in MCP
+
+
+class DecideRoutes:
+    """The two routes.
+
+    They need the role ``emit``: put :class:`~switchgear_access.middleware.AccessControl` in front of them. The application answers the
+    ProblemErrors that they raise.
+
+    Args:
+        gear: A client of the fleet.
+        submit: Sends executions to Kafka, of any tenant and tool: the rights are checked here.
+        key: Signs permits, at least 16 bytes. Give all gateways the same. None: one of this process alone.
+        lifetime_s: How long a permit lasts.
+        wall: Returns seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        gear: Switchgear,
+        submit: Submit,
+        *,
+        key: bytes | None = None,
+        lifetime_s: float = PERMIT_S,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._gate = Gate(gear, lifetime_s=lifetime_s, wall=wall)
+        self._tokens = PermitTokens(key)
+        self._outcomes = Outcomes(submit)
+        self._wall = wall
+        self.routes: list[Route] = [
+            Route("/v1/decide", self.decide, methods=["POST"]),
+            Route("/v1/outcome", self.outcome, methods=["POST"]),
+        ]
+
+    @property
+    def openapi(self) -> Mapping[str, Mapping[str, Any]]:
+        """OpenAPI's path items."""
+        return {
+            "/v1/decide": operation(
+                "Ask whether a call may be made.",
+                DecideRequest,
+                {200: ("Whether it is allowed.", (Permitted, Refused))},
+            ),
+            "/v1/outcome": operation(
+                "Say how a permitted call ended.",
+                OutcomeRequest,
+                {204: ("Kafka has it.", ()), 404: ("The permit is unknown or has expired.", ())},
+                resent=True,
+            ),
+        }
+
+    async def decide(self, request: Request) -> Response:
+        """Ask whether a call may be made."""
+        asked = decoded(await body_of(request, MOST_BYTES), DecideRequest)
+        client = client_of(
+            principal_of(request.scope),
+            address_of(request),
+            tenant=asked.tenant,
+            emitter_id=asked.emitter_id,
+            user_id=asked.user_id,
+            session_id=asked.session_id,
+            request_id=asked.request_id,
+        )
+        answer = await self._gate.ask(
+            client, asked.tool, fallbacks=asked.fallbacks, parameters_hash=asked.arguments_hash
+        )
+        if isinstance(answer, Rejection):
+            return json_answer(refused(answer, asked.request_id or mint_metric_id(), self._wall()))
+        return json_answer(self._permitted(answer.permit, answer.expires_in_s))
+
+    async def outcome(self, request: Request) -> Response:
+        """Say how a permitted call ended."""
+        outcome = decoded(await body_of(request, MOST_BYTES), OutcomeRequest)
+        now, principal = self._wall(), principal_of(request.scope)
+        permit = self._tokens.permit(outcome.permit)
+        if permit is None or not principal.may(Role.EMIT, tool=permit.tool, tenant=permit.tenant):
+            raise ProblemError(
+                404,
+                "permit: it is unknown.",
+                "Send it as /v1/decide returned it, with the token that asked. Several gateways need the same gateway_permit_key.",
+            )
+        if now >= permit.expires_at:
+            raise ProblemError(
+                404, "permit: it has expired.", "Send the call to /v1/executions, if it should be stored."
+            )
+        resent = request.headers.get(RESENT, "").strip().lower() == "true"
+        await self._outcomes.report(execution_of(permit, outcome, now), resent=resent)
+        return Response(status_code=204)
+
+    def _permitted(self, permit: GivenPermit, expires_in_s: float) -> Permitted:
+        return Permitted(
+            permit=self._tokens.token(permit),
+            tool=permit.tool,
+            probe=permit.lease_id is not None or permit.family_lease_id is not None,
+            generation=permit.generation,
+            expires_in_s=round(expires_in_s, 3),
+        )
+
+
+def refused(refusal: Rejection, correlation_id: str, now: float) -> Refused:
+    """Return a refusal as an answer.
+
+    Args:
+        refusal: With what the client may see.
+        correlation_id: The id of the call.
+        now: In seconds since 1970.
+    """
+    text, wait = refusal.text, refusal.retry_after_s
+    return Refused(
+        text=text,
+        state=refusal.state,
+        source=refusal.source,
+        reason=refusal.reason,
+        retry_after_s=None if wait is None else round(wait, 3),
+        fallback=refusal.fallback,
+        last_error=refusal.last_error,
+        family=refusal.family,
+        generation=refusal.generation,
+        toolFailure=tool_failure(refusal.source, text, retry_after_s=wait, correlation_id=correlation_id, now=now),
+    )

@@ -1,0 +1,177 @@
+"""``POST /v1/executions``: take a client's executions, and answer when Kafka has acknowledged them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from switchgear_access.middleware import principal_of
+from switchgear_access.problem import ProblemError
+from switchgear_gateway.bodies import Budget, read_body
+from switchgear_gateway.checking import Checked, check_executions
+from switchgear_gateway.clients import Leaving
+from switchgear_gateway.publisher import Publisher, Submission
+
+MAX_ITEMS: Final = 10_000
+"""Executions in one request."""
+MAX_REASONS: Final = 100
+_MAX_COMMAS: Final = 50 * MAX_ITEMS
+"""In a JSON array. An execution with all its fields has 30."""
+_NDJSON: Final = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
+_JSON: Final = "application/json"
+_array: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_encode: Final = msgspec.json.encode
+
+
+class ExecutionRoutes:
+    """The route.
+
+    Args:
+        publisher: Sends them.
+        budget: Bounds the bodies of all requests.
+    """
+
+    def __init__(self, publisher: Publisher, budget: Budget) -> None:
+        self._publisher = publisher
+        self._budget = budget
+        self.routes = [Route("/v1/executions", self.post, methods=["POST"])]
+
+    async def post(self, request: Request) -> Response:
+        """Take executions: NDJSON or a JSON array."""
+        with self._budget.request() as held:
+            body = await read_body(request, held)
+            checked = check_executions(
+                _items(body, request.headers.get("content-type", "")), principal_of(request.scope)
+            )
+            del body
+            self._publisher.rejected += len(checked.rejected)
+            leaving = Leaving(request)
+            try:
+                # A client that has gone may have sent these to another gateway meanwhile: this one was stopped, or cut off, for a while.
+                resent = _is_true(request.headers.get("switchgear-resent")) or await leaving.already()
+                submission = self._publisher.submit(checked.runs, resent=resent)
+                if "respond-async" in request.headers.get("prefer", "").lower():
+                    content = {"queued": checked.sendable, "rejected": _reasons(checked.rejected)}
+                    return Response(_encode(content), 202, {"Preference-Applied": "respond-async"}, _JSON)
+                unknown = await submission.wait(leaving.gone)
+            finally:
+                leaving.stop()
+        return self._answer(checked, submission, unknown)
+
+    def _answer(self, checked: Checked, submission: Submission, unknown: list[int]) -> Response:
+        rejected = sorted(checked.rejected + submission.refused)
+        accepted = checked.sendable - len(submission.refused) - len(unknown)
+        if not unknown:
+            return Response(_encode({"accepted": accepted, "rejected": _reasons(rejected)}), media_type=_JSON)
+        self._publisher.unknown += len(unknown)
+        raise ProblemError(
+            503,
+            f"Kafka did not say whether it has {len(unknown)} of the executions.",
+            "Send those in `unknown` again, with the header Switchgear-Resent: true.",
+            {"Retry-After": "1"},
+            {
+                "accepted": accepted,
+                "rejected": _reasons(rejected),
+                "unknown": unknown,
+            },
+        )
+
+    @property
+    def openapi(self) -> Mapping[str, Mapping[str, Any]]:
+        """OpenAPI's path items."""
+        execution = {"$ref": "#/components/schemas/ToolExecution"}
+        counts = {"rejected": _REJECTED}
+        operation = {
+            "summary": "Take executions.",
+            "description": "Answers when Kafka has acknowledged them, or at once with `Prefer: respond-async`.",
+            "parameters": [
+                _header(
+                    "Switchgear-Resent", "true: an earlier request may have sent these executions.", ["true", "false"]
+                ),
+                _header("Prefer", "respond-async: don't wait for Kafka.", ["respond-async"]),
+                _header("Content-Encoding", "Compression of the body.", ["gzip", "identity"]),
+            ],
+            "requestBody": {
+                "required": True,
+                "content": {
+                    "application/x-ndjson": {"schema": execution},
+                    _JSON: {"schema": {"type": "array", "maxItems": MAX_ITEMS, "items": execution}},
+                },
+            },
+            "responses": {
+                "200": _documented("Kafka has the accepted ones.", {"accepted": _COUNT} | counts),
+                "202": _documented("They wait to be sent.", {"queued": _COUNT} | counts),
+                "429": {"$ref": "#/components/responses/Problem"},
+                "503": _documented(
+                    "Kafka did not answer for all. Without `unknown`, nothing was taken.",
+                    {"accepted": _COUNT, "unknown": {"type": "array", "items": {"type": "integer"}}} | counts,
+                    "application/problem+json",
+                ),
+            },
+        }
+        return {"/v1/executions": {"post": operation}}
+
+
+def _items(body: bytes, content_type: str) -> list[bytes]:
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind in _NDJSON:
+        _check_values(body.count(b"\n"), 2 * MAX_ITEMS)
+        found = [line for line in body.split(b"\n") if line and not line.isspace()]
+    elif kind == _JSON:
+        _check_values(body.count(b","), _MAX_COMMAS)
+        try:
+            found = [bytes(item) for item in _array(body)]
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise ProblemError(
+                400,
+                f"The body isn't a JSON array: {str(error)[:200]}.",
+                "Send [{…}, {…}], or one object a line as application/x-ndjson.",
+            ) from None
+    else:
+        raise ProblemError(
+            415, f"The content type {content_type!r:.100} is unknown.", "Use application/x-ndjson or application/json."
+        )
+    if len(found) > MAX_ITEMS:
+        raise ProblemError(
+            413, f"The body has {len(found):,} executions, more than {MAX_ITEMS:,}.", "Send fewer at once."
+        )
+    return found
+
+
+def _check_values(count: int, most: int) -> None:
+    """Check, before it is taken apart, that a body doesn't have many more parts than it may have executions."""
+    if count > most:
+        raise ProblemError(413, f"The body has more than {MAX_ITEMS:,} executions.", "Send fewer at once.")
+
+
+def _reasons(rejected: list[tuple[int, str]]) -> list[dict[str, Any]]:
+    return [{"index": index, "reason": reason[:500]} for index, reason in rejected[:MAX_REASONS]]
+
+
+def _is_true(value: str | None) -> bool:
+    return value is not None and value.strip().lower() in {"true", "1"}
+
+
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_REJECTED: Final = {
+    "type": "array",
+    "maxItems": MAX_REASONS,
+    "items": {
+        "type": "object",
+        "required": ["index", "reason"],
+        "properties": {"index": _COUNT, "reason": {"type": "string"}},
+    },
+}
+
+
+def _header(name: str, description: str, values: list[str]) -> dict[str, Any]:
+    return {"name": name, "in": "header", "description": description, "schema": {"type": "string", "enum": values}}
+
+
+def _documented(description: str, properties: Mapping[str, Any], media: str = _JSON) -> dict[str, Any]:
+    return {"description": description, "content": {media: {"schema": {"type": "object", "properties": properties}}}}

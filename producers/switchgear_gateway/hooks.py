@@ -1,0 +1,152 @@
+"""``POST /v1/hooks/claude-code``: Claude Code's HTTP hooks. A settings file alone makes Claude Code refuse calls while a circuit is open.
+
+Claude Code reads the body of a response with status 200 as it reads the output of a command hook. An empty body means no answer. Any other
+status, and no response, are errors that don't block: the call goes on, and the user sees a message. So this never breaks a session.
+
+The outcome of a call comes in a request of its own, without the permit. The gateway remembers the permits that it gave by ``tool_use_id``. If
+the outcome comes to another gateway, its event has no generation and no lease, and counts as from a program without a guard.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from switchgear import Rejection, Switchgear
+from switchgear.integrations.claude_code import ended, shown
+from switchgear_access.middleware import principal_of
+from switchgear_access.principal import Principal, Role
+from switchgear_gateway.asking import PERMIT_S, Client, Gate, check_tool, client_of
+from switchgear_gateway.json_requests import address_of, body_of, decoded, json_answer, operation
+from switchgear_gateway.otlp.submission import Submit
+from switchgear_gateway.outcomes import Outcome, Outcomes, execution_of
+from switchgear_gateway.permit_tokens import GivenPermit
+from switchgear_schemas import claude_code
+from switchgear_schemas.claude_code import DEFAULT_TOOLS, END_EVENTS, NOTICE_EVENTS, Answer, Call, Event, text
+from switchgear_schemas.enums import MAX_NAME_LENGTH
+from switchgear_schemas.families import DEFAULT_PATTERN, model_name
+
+MOST_BYTES: Final = 8 * 1_048_576
+"""The largest event. The result of a tool is part of it."""
+MOST_PERMITS: Final = 10_000
+"""Calls whose end is awaited. The oldest are forgotten first."""
+KAFKA_S: Final = 5.0
+"""The longest wait for Kafka: the session waits for the answer."""
+SERVICE: Final = "claude-code"
+
+_Key = tuple[str, str, str]
+"""The client, the session and the ``tool_use_id`` of a call."""
+
+
+class HookRoutes:
+    """The route.
+
+    It needs the role ``emit``: put :class:`~switchgear_access.middleware.AccessControl` in front of it. The application answers the
+    ProblemErrors that it raises.
+
+    ``?tools=mcp__*,WebFetch`` in the address guards other tools than those of MCP servers, as ``--tools`` does for the command hook.
+
+    Args:
+        gear: A client of the fleet.
+        submit: Sends executions to Kafka, of any tenant and tool: the rights are checked here.
+        wall: Returns seconds since 1970.
+        family_pattern: Which tools belong to a family.
+    """
+
+    def __init__(
+        self,
+        gear: Switchgear,
+        submit: Submit,
+        *,
+        wall: Callable[[], float] = time.time,
+        family_pattern: str = DEFAULT_PATTERN,
+    ) -> None:
+        self._gate = Gate(gear, lifetime_s=PERMIT_S, wall=wall)
+        self._outcomes = Outcomes(submit, limit_s=KAFKA_S)
+        self._wall = wall
+        self._family_pattern = family_pattern
+        self._permits: OrderedDict[_Key, GivenPermit] = OrderedDict()
+        self.routes: list[Route] = [Route("/v1/hooks/claude-code", self.hook, methods=["POST"])]
+
+    @property
+    def openapi(self) -> Mapping[str, Mapping[str, Any]]:
+        """OpenAPI's path items."""
+        answers = {200: ("The answer. Without a body, Claude Code goes on as without a hook.", (dict,))}
+        return {"/v1/hooks/claude-code": operation("Answer an event of Claude Code.", dict, answers)}
+
+    async def hook(self, request: Request) -> Response:
+        """Answer an event of Claude Code."""
+        event: dict[str, Any] = decoded(await body_of(request, MOST_BYTES), dict[str, Any])
+        principal, tools = principal_of(request.scope), request.query_params.get("tools") or DEFAULT_TOOLS
+        found = await self._answer(event, principal, address_of(request), tools)
+        return Response(status_code=200) if found is None else json_answer(found)
+
+    async def _answer(self, event: Event, principal: Principal, address: str, tools: str) -> Answer | None:
+        """Return the answer to an event, or None for no answer: then Claude Code goes on as without a hook.
+
+        Raises:
+            ProblemError: The client has no right to the tool, or Kafka did not take the event.
+        """
+        kind = text(event.get("hook_event_name"))
+        if kind in NOTICE_EVENTS:
+            said = self._notice(principal, tools)
+            return claude_code.context(kind, said) if said else None
+        call = claude_code.call_of(event, tools, self._family_pattern)
+        if call is None:
+            return None
+        session = call.session[:MAX_NAME_LENGTH] or None
+        client = client_of(principal, address, service=SERVICE, session_id=session)
+        if kind == "PreToolUse":
+            return await self._decided(client, call)
+        if kind in END_EVENTS:
+            await self._ended(client, call, event)
+        return None
+
+    async def _decided(self, client: Client, call: Call) -> Answer | None:
+        answer = await self._gate.ask(client, call.tool)
+        if isinstance(answer, Rejection):
+            return claude_code.refusal(shown(answer, call))
+        self._permits[_key(client, call)] = answer.permit
+        if len(self._permits) > MOST_PERMITS:
+            self._permits.popitem(last=False)
+        return None
+
+    async def _ended(self, client: Client, call: Call, event: Event) -> None:
+        check_tool(client.principal, call.tool)
+        found, now = ended(event), self._wall()
+        permit = self._permits.pop(_key(client, call), None)
+        if permit is None:
+            permit = self._gate.unasked(client, call.tool, (found.duration_ms or 0.0) / 1000)
+        classification = found.classification
+        outcome = Outcome(status="success", duration_ms=found.duration_ms)
+        if classification is not None:
+            outcome = Outcome(
+                status="error",
+                duration_ms=found.duration_ms,
+                error_class=classification.error_class,
+                error_message=found.error,
+                retry_after_s=classification.retry_after_s,
+            )
+        await self._outcomes.report(execution_of(permit, outcome, now), resent=False)
+
+    def _notice(self, principal: Principal, tools: str) -> str:
+        """Return the text that names the unavailable tools among those that the client may call and the hook guards."""
+        gear = self._gate.gear
+        circuits = gear.circuits().values()
+        named = {f"{view.tool_name}:*" if view.scope == "family" else view.tool_name for view in circuits}
+        mine = {
+            tool
+            for tool in named
+            if claude_code.guards(tools, model_name(tool)) and principal.may(Role.EMIT, tool=tool)
+        }
+        return gear.notice(name_of=model_name, tools=mine)
+
+
+def _key(client: Client, call: Call) -> _Key:
+    return client.principal.name, call.session, call.call

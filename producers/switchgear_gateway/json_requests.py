@@ -1,0 +1,122 @@
+"""JSON requests and answers of the gateway. What is wrong is raised as a ProblemError, which the application answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from switchgear_access.problem import ProblemError, encoded
+
+T = TypeVar("T")
+
+_JSON: Final = "application/json"
+_PLACE: Final = re.compile(r"(?P<what>.*) - at `\$\.?(?P<field>.*)`", re.DOTALL)
+_FIELD: Final = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<field>[^`]*)`")
+
+
+async def body_of(request: Request, most: int) -> bytes:
+    """Return the body of a JSON request.
+
+    The content type must be JSON. A page in a browser can't send that to a gateway without a CORS preflight, which the gateway refuses.
+
+    Raises:
+        ProblemError: It has another content type or more than ``most`` bytes, or the connection ended.
+    """
+    given = request.headers.get("content-type", "")
+    if given.partition(";")[0].strip().lower() != _JSON:
+        raise ProblemError(415, f"The content type is {given!r:.100}.", f"Send {_JSON}.")
+    found = bytearray()
+    try:
+        async for chunk in request.stream():
+            found += chunk
+            if len(found) > most:
+                raise ProblemError(413, f"The body is larger than {most:,} bytes.", "Send less.")
+    except ClientDisconnect:
+        raise ProblemError(400, "The connection ended before the end of the body.") from None
+    return bytes(found)
+
+
+def decoded(body: bytes, kind: type[T]) -> T:
+    """Return a request from its JSON.
+
+    Raises:
+        ProblemError: It isn't JSON (400), or a field is wrong (422). The message names the field.
+    """
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise ProblemError(422, _named(str(error)), "Correct it and send the request again.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProblemError(400, f"The body is not JSON: {error}.", "Send a JSON object.") from None
+
+
+def json_answer(content: Any) -> Response:
+    """Return an answer with JSON. Fields that are unset are left out."""
+    return Response(encoded(msgspec.to_builtins(content)), media_type=_JSON)
+
+
+def operation(
+    summary: str, request: type[Any], answers: Mapping[int, tuple[str, Sequence[type[Any]]]], *, resent: bool = False
+) -> dict[str, Any]:
+    """Return OpenAPI's description of a POST.
+
+    Args:
+        summary: What it does.
+        request: The type of the body.
+        answers: By status, a description and the types that the body may have. Without types there is no body.
+        resent: Whether the header ``Switchgear-Resent`` is used.
+    """
+    found: dict[str, Any] = {
+        "summary": summary,
+        "requestBody": {"required": True, "content": {_JSON: {"schema": _schema(request)}}},
+        "responses": {
+            str(status): {"description": description}
+            | ({"content": {_JSON: {"schema": _any_of(kinds)}}} if kinds else {})
+            for status, (description, kinds) in answers.items()
+        },
+    }
+    if resent:
+        schema = {"type": "string", "enum": ["true", "false"]}
+        description = "true: an earlier request may have sent it."
+        found["parameters"] = [
+            {"name": "Switchgear-Resent", "in": "header", "description": description, "schema": schema}
+        ]
+    return {"post": found}
+
+
+def _any_of(kinds: Sequence[type[Any]]) -> dict[str, Any]:
+    return _schema(kinds[0]) if len(kinds) == 1 else {"anyOf": [_schema(kind) for kind in kinds]}
+
+
+def _schema(kind: type[Any]) -> dict[str, Any]:
+    """Return the JSON Schema of a type. A struct has no structs in it here, so no reference is left."""
+    found = msgspec.json.schema(kind)
+    inner: dict[str, dict[str, Any]] = found.get("$defs", {})
+    return inner[kind.__name__] if inner else found
+
+
+def address_of(request: Request) -> str:
+    """Return the address of the client; empty if it isn't known."""
+    return "" if request.client is None else request.client.host
+
+
+def _named(message: str) -> str:
+    """Return msgspec's message with the field first: ``tool: expected `str`, got `int`.`` for example."""
+    place = _PLACE.fullmatch(message)
+    if place is not None:
+        inner = _FIELD.fullmatch(place["what"])
+        if inner is None:
+            what = place["what"]
+            return f"{place['field']}: {what[:1].lower()}{what[1:]}."
+        return f"{place['field']}.{inner['field']}: {_of_field(inner)}."
+    field = _FIELD.match(message)
+    return f"{message}." if field is None else f"{field['field']}: {_of_field(field)}."
+
+
+def _of_field(found: re.Match[str]) -> str:
+    return "this field is missing" if found["what"].startswith("missing") else "there is no such field"

@@ -1,0 +1,170 @@
+"""OpenTelemetry's ways into the gateway: HTTP, gRPC, and the topics of a collector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import grpc
+from prometheus_client import CollectorRegistry, Gauge
+from starlette.routing import Route
+
+from switchgear_access.authenticator import Authenticator
+from switchgear_access.errors import InvalidCredentialsError, KeysUnavailableError
+from switchgear_access.principal import LOCAL, Principal, Role
+from switchgear_access.problem import ProblemError
+from switchgear_gateway.bodies import Budget
+from switchgear_gateway.checking import check_executions
+from switchgear_gateway.otlp.ingest import Ingest
+from switchgear_gateway.otlp.kafka import OtlpTopics
+from switchgear_gateway.otlp.receiver import OtlpReceiver
+from switchgear_gateway.otlp.submission import NotAllowedError, Result, Sender, TryAgainError
+from switchgear_gateway.publisher import Publisher
+from switchgear_schemas import ToolExecution
+from switchgear_schemas.errors import SettingsError
+from switchgear_schemas.settings import Settings
+
+_RETRY_S: Final = 2.0
+_FORMATS: Final = {
+    media: {"schema": {"type": "string" if "protobuf" in media else "object"}}
+    for media in ("application/x-protobuf", "application/json")
+}
+
+
+class Senders:
+    """Finds out who sends by the headers of a request, for HTTP and gRPC alike.
+
+    Args:
+        authenticator: The ways to log in.
+        publisher: Sends the executions.
+    """
+
+    def __init__(self, authenticator: Authenticator, publisher: Publisher) -> None:
+        self._authenticator = authenticator
+        self._publisher = publisher
+
+    async def of_headers(self, headers: Mapping[str, str]) -> Sender:
+        """Return the sender.
+
+        Raises:
+            NotAllowedError: It has no valid token, or may not send executions.
+            TryAgainError: Its JWT can't be checked now.
+        """
+        if not self._authenticator.configured:
+            return self.of(LOCAL)
+        scheme, _, credential = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            raise NotAllowedError("The gateway needs a token.", status=401, hint="Send Authorization: Bearer <token>.")
+        try:
+            principal = await self._authenticator.authenticate(credential.strip())
+        except InvalidCredentialsError as error:
+            raise NotAllowedError(error.message, status=401, hint=error.hint) from None
+        except KeysUnavailableError as error:
+            raise TryAgainError(error.message, retry_after_s=10) from None
+        if not principal.may(Role.EMIT):
+            raise NotAllowedError("This needs the role emit.", status=403, hint="Use a token with the role emit.")
+        return self.of(principal)
+
+    def of(self, principal: Principal) -> Sender:
+        """Return the sender for a client."""
+
+        async def submit(executions: Sequence[ToolExecution], *, resent: bool) -> Result:
+            return await self._submit(executions, principal, resent=resent)
+
+        return Sender(submit, principal.tenant or "")
+
+    async def _submit(self, executions: Sequence[ToolExecution], principal: Principal, *, resent: bool) -> Result:
+        items = [each.model_dump_json(exclude_none=True).encode() for each in executions]
+        checked = check_executions(items, principal)
+        try:
+            submission = self._publisher.submit(checked.runs, resent=resent)
+        except ProblemError as error:
+            return Result(retry_after_s=float(error.headers.get("Retry-After", _RETRY_S)))
+        unknown = await submission.wait()
+        self._publisher.rejected += len(checked.rejected)
+        return Result(checked.rejected + submission.refused, unknown)
+
+
+class OtlpRoutes:
+    """``POST /v1/traces`` and ``POST /v1/logs``.
+
+    Args:
+        ingest: Makes executions of spans and log records.
+        senders: Finds out who sends.
+        budget: Bounds the bodies of all requests.
+        registry: Takes the metrics.
+    """
+
+    def __init__(self, ingest: Ingest, senders: Senders, budget: Budget, registry: CollectorRegistry) -> None:
+        self._ingest = ingest
+        receiver = OtlpReceiver(ingest, senders.of_headers, budget=budget)
+        self.routes = [
+            Route("/v1/traces", receiver.traces, methods=["POST"]),
+            Route("/v1/logs", receiver.logs, methods=["POST"]),
+        ]
+        for name, help_text in (
+            ("records", "Spans and log records."),
+            ("calls", "Tool calls among them that were acknowledged."),
+            ("rejected", "Tool calls that can't be used."),
+            ("lost", "Tool calls that could not be sent after their export was answered."),
+        ):
+            gauge = Gauge(f"switchgear_gateway_otlp_{name}", f"OTLP: {help_text}", registry=registry)
+            gauge.set_function(partial(getattr, ingest.counts, name))
+
+    async def run(self) -> None:
+        """Send calls that waited for a better span."""
+        await self._ingest.run()
+
+    @property
+    def openapi(self) -> Mapping[str, Mapping[str, Any]]:
+        """OpenAPI's path items."""
+
+        def item(summary: str) -> dict[str, Any]:
+            answer = {"description": "Taken, perhaps in part.", "content": _FORMATS}
+            return {
+                "post": {
+                    "summary": summary,
+                    "requestBody": {"required": True, "content": _FORMATS},
+                    "responses": {"200": answer},
+                }
+            }
+
+        return {
+            "/v1/traces": item("Take an OTLP ExportTraceServiceRequest."),
+            "/v1/logs": item("Take an OTLP ExportLogsServiceRequest."),
+        }
+
+
+def otlp_topics(settings: Settings, ingest: Ingest, senders: Senders) -> OtlpTopics | None:
+    """Return the consumer of a collector's topics, or None if none are set."""
+    topics = {
+        name: kind
+        for name, kind in (
+            (settings.gateway_otlp_spans_topic, "spans"),
+            (settings.gateway_otlp_logs_topic, "logs"),
+        )
+        if name is not None
+    }
+    if not topics:
+        return None
+    return OtlpTopics(
+        settings.kafka, ingest, senders.of(LOCAL), group=f"{settings.topic_prefix}gateway-otlp", topics=topics
+    )
+
+
+def grpc_credentials(settings: Settings) -> grpc.ServerCredentials | None:
+    """Return the certificate for gRPC, or None if no certificate is set.
+
+    Raises:
+        SettingsError: The key is encrypted, which gRPC can't read.
+    """
+    if settings.tls_certfile is None:
+        return None
+    if settings.tls_key_password is not None:
+        raise SettingsError(
+            "gateway_otlp_grpc can't use an encrypted private key.", hint="Set tls_keyfile to a key without a password."
+        )
+    certificate = settings.tls_certfile.read_bytes()
+    key = certificate if settings.tls_keyfile is None else settings.tls_keyfile.read_bytes()
+    return grpc.ssl_server_credentials([(key, certificate)])

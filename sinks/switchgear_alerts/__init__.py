@@ -1,0 +1,1 @@
+"""Alerts: messages to people and other systems when circuits open and close."""

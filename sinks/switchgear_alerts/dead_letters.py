@@ -1,0 +1,56 @@
+"""The file of messages that were given up."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from switchgear_alerts import texts
+from switchgear_alerts.messages import Message
+
+NAME: Final = "dead.jsonl"
+MAX_BYTES: Final = 20 * 1024 * 1024
+
+
+class DeadLetters:
+    """Appends lines of JSON to ``dead.jsonl``. A full file moves to ``dead.jsonl.1``, so the two bound the space.
+
+    A line has no secret: it holds the message, not the request.
+
+    Args:
+        folder: Created if it is missing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / NAME
+
+    def write(self, message: Message, reason: str, now: float) -> None:
+        """Append a message. It is on the disk when this returns.
+
+        Args:
+            message: What was given up.
+            reason: Why.
+            now: Seconds since 1970.
+
+        Raises:
+            OSError: It can't be written.
+        """
+        self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.file.exists() and self.file.stat().st_size > MAX_BYTES:
+            self.file.replace(self.file.with_name(f"{NAME}.1"))
+        record: dict[str, Any] = {
+            "at": texts.rfc3339(now),
+            "receiver": message.receiver,
+            "reason": reason,
+            "id": message.id,
+            "title": texts.title(message),
+            "message": message,
+        }
+        descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with open(descriptor, "ab") as file:  # noqa: PTH123 - opened with its mode above
+            file.write(msgspec.json.encode(record) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())

@@ -1,0 +1,154 @@
+"""Deliver the messages of one receiver: in order, again and again, and at last into the dead-letter file."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import structlog
+
+from switchgear_alerts.config import Retry
+from switchgear_alerts.dead_letters import DeadLetters
+from switchgear_alerts.errors import DeliveryError
+from switchgear_alerts.messages import Change, Message
+from switchgear_alerts.metrics import AlertsMetrics
+from switchgear_alerts.receivers.base import Receiver
+
+log = structlog.get_logger()
+
+_MOST_DOUBLINGS: Final = 30
+
+
+class Delivery:
+    """Sends one message at a time, so that a receiver gets the changes of a circuit in their order.
+
+    Args:
+        name: The receiver's name.
+        receiver: Where to send.
+        retry: Waits and limits.
+        dead: For messages that are given up.
+        metrics: What is counted.
+        firing: Returns the open incidents, for receivers that want them again and again.
+        now: Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        receiver: Receiver,
+        retry: Retry,
+        dead: DeadLetters,
+        metrics: AlertsMetrics,
+        firing: Callable[[], Sequence[Change]],
+        now: Callable[[], float],
+    ) -> None:
+        self.name = name
+        self._receiver = receiver
+        self._retry = retry
+        self._dead = dead
+        self._metrics = metrics
+        self._firing = firing
+        self._now = now
+        self._queue: deque[Message] = deque()
+        self._queued: set[str] = set()
+        self._added = asyncio.Event()
+        self._finished: list[str] = []
+
+    def put(self, message: Message) -> None:
+        """Send a message after the others. One that is in the queue already is ignored."""
+        if message.id not in self._queued:
+            self._queued.add(message.id)
+            self._queue.append(message)
+            self._added.set()
+
+    def take_finished(self) -> list[str]:
+        """Return the ids of messages that were delivered or given up since the last call."""
+        found, self._finished = self._finished, []
+        self._queued.difference_update(found)
+        return found
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        clock = asyncio.get_running_loop().time
+        every = self._receiver.renew_every_s
+        renew_at = None if every is None else clock() + every
+        while True:
+            if every is not None and renew_at is not None and clock() >= renew_at:
+                await self._renew()
+                renew_at = clock() + every
+            elif self._queue:
+                await self._finish(self._queue[0])
+                self._finished.append(self._queue.popleft().id)
+            else:
+                self._added.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(renew_at):
+                        await self._added.wait()
+
+    async def _finish(self, message: Message) -> None:
+        """Return when the message is delivered, or in the dead-letter file."""
+        tries = 0
+        while True:
+            if tries:
+                self._metrics.retried.labels(self.name).inc()
+            failure = await self._try(message)
+            if failure is None:
+                return
+            tries += 1
+            age = self._now() - message.created_at
+            if (failure.permanent or age >= self._retry.give_up_after) and await self.bury(message, failure.message):
+                return
+            await asyncio.sleep(wait_s(self._retry, tries, failure.retry_after_s))
+
+    async def _try(self, message: Message) -> DeliveryError | None:
+        try:
+            answer = await self._receiver.send(message)
+        except DeliveryError as error:
+            failure = error
+        except Exception as error:  # a message that can't be laid out must not stop the others
+            log.exception("a message could not be made", receiver=self.name, id=message.id)
+            failure = DeliveryError(f"could not be made: {type(error).__name__}", permanent=True)
+        else:
+            self._metrics.delivered.labels(self.name).inc()
+            log.info("delivered", receiver=self.name, id=message.id, kind=message.kind, answer=answer)
+            return None
+        self._metrics.failed.labels(self.name).inc()
+        log.warning("not delivered", receiver=self.name, id=message.id, reason=failure.message)
+        return failure
+
+    async def bury(self, message: Message, reason: str) -> bool:
+        """Write a message into the dead-letter file. Return False if the disk didn't take it."""
+        try:
+            await asyncio.to_thread(self._dead.write, message, reason, self._now())
+        except OSError as error:
+            log.error("the dead-letter file can't be written", file=str(self._dead.file), reason=error.strerror)  # noqa: TRY400
+            return False
+        self._metrics.dead.labels(self.name).inc()
+        log.error("given up", receiver=self.name, id=message.id, reason=reason, file=str(self._dead.file))
+        return True
+
+    async def _renew(self) -> None:
+        firing = self._firing()
+        if not firing:
+            return
+        try:
+            await self._receiver.renew(firing)
+        except DeliveryError as error:  # the next renewal comes soon
+            self._metrics.failed.labels(self.name).inc()
+            log.warning("open incidents were not sent again", receiver=self.name, reason=error.message)
+
+
+def wait_s(retry: Retry, tries: int, asked_s: float | None) -> float:
+    """Return how long to wait after failed tries: twice as long each time, spread, and not less than the receiver asked for.
+
+    Args:
+        retry: The shortest and the longest wait.
+        tries: Failed tries so far, at least one.
+        asked_s: What the receiver asked for, in seconds.
+    """
+    longest: float = min(retry.longest, retry.first * 2.0 ** min(tries - 1, _MOST_DOUBLINGS))
+    return max(longest * random.uniform(0.5, 1.0), asked_s or 0.0)  # noqa: S311 - spreads the tries

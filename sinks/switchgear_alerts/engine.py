@@ -1,0 +1,350 @@
+"""What alerts know and what is to be sent, without I/O and clocks.
+
+Records go in by :meth:`Engine.observe`, the time by :meth:`Engine.advance`, results of deliveries by :meth:`Engine.finished`. Messages
+come out in :attr:`Engine.outbox`, and everything that a restart needs in :meth:`Engine.take_unsaved`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from switchgear_alerts import incidents
+from switchgear_alerts.config import AlertsFile
+from switchgear_alerts.digest import DigestCounts
+from switchgear_alerts.facts import Seen
+from switchgear_alerts.grouping import group
+from switchgear_alerts.incidents import CircuitIncidents, Incident
+from switchgear_alerts.messages import Change, Message, Severity, group_id
+
+MOST_WAITING: Final = 5_000
+"""Changes that wait for one receiver. With one more, all of them go to the dead letters."""
+CIRCUIT: Final = "circuit:"
+MESSAGE: Final = "message:"
+DIGEST: Final = "digest"
+
+
+class Announced(msgspec.Struct, frozen=True, kw_only=True):
+    """What a receiver knows of an open incident: its severity, and the thread once the message is made."""
+
+    severity: Severity
+    thread: str = ""
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """A change that waits for its message, in the order of ``sequence``."""
+
+    receiver: str
+    sequence: int
+    change: Change
+
+
+class Track(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything about one circuit that must survive a restart."""
+
+    circuit_id: str
+    known: CircuitIncidents = CircuitIncidents()
+    announced: dict[str, Announced] = {}
+    waiting: tuple[Waiting, ...] = ()
+
+    @property
+    def idle(self) -> bool:
+        """Nothing needs to be remembered."""
+        return self.known.idle and not self.waiting
+
+
+class Engine:
+    """The incidents of all circuits.
+
+    Args:
+        rules: The alerts file.
+        now: Seconds since 1970.
+    """
+
+    def __init__(self, rules: AlertsFile, now: float) -> None:
+        self._rules = rules
+        self._tracks: dict[str, Track] = {}
+        self._waiting: Counter[str] = Counter()
+        self._since: dict[str, float] = {}
+        """Since when changes wait for a receiver."""
+        self._not_before: dict[str, float] = {}
+        self._sequence = 0
+        self._unsaved: dict[str, bytes | None] = {}
+        self._digest = None if rules.digest is None else DigestCounts(rules.digest.at, rules.timezone, now)
+        self.outbox: dict[str, dict[str, Message]] = {name: {} for name in rules.receivers}
+        """Messages by receiver and id, in the order in which to send them."""
+        self.given_up: list[Message] = []
+        """Messages for the dead letters that were never tried. Take them out."""
+
+    @property
+    def open_incidents(self) -> int:
+        """The number of open incidents."""
+        return sum(track.known.incident is not None for track in self._tracks.values())
+
+    @property
+    def waiting(self) -> int:
+        """Changes that wait, and changes in messages that are not delivered."""
+        return sum(self._waiting.values()) + sum(len(m.changes) for box in self.outbox.values() for m in box.values())
+
+    def restore(self, saved: Mapping[str, bytes], now: float) -> None:
+        """Take over what was saved. What belongs to receivers that are no longer in the file is dropped.
+
+        Raises:
+            msgspec.DecodeError: A value is not of this program.
+        """
+        messages: list[Message] = []
+        for key, value in saved.items():
+            if key.startswith(CIRCUIT):
+                self._restore_track(msgspec.json.decode(value, type=Track))
+            elif key.startswith(MESSAGE):
+                messages.append(msgspec.json.decode(value, type=Message))
+            elif self._digest is not None and key.startswith(DIGEST):
+                self._digest.restore(key.removeprefix(DIGEST), value)
+        for message in sorted(messages, key=lambda each: each.sequence):
+            self._sequence = max(self._sequence, message.sequence)
+            if message.receiver in self.outbox:
+                self.outbox[message.receiver][message.id] = message
+            else:
+                self._unsaved[_key(message)] = None
+        for name, count in self._waiting.items():
+            if count:
+                self._since[name] = now
+
+    def observe(self, seen: Seen) -> None:
+        """Take a record of a circuit."""
+        track = self._tracks.get(seen.facts.circuit_id) or Track(circuit_id=seen.facts.circuit_id)
+        track = self._advanced(track, seen.changed_at)
+        known, changes = incidents.observe(track.known, seen, self._rules.flapping)
+        self._put(self._with_changes(track, known, changes))
+
+    def remove(self, circuit_id: str, at: float) -> None:
+        """Take the removal of a circuit."""
+        track = self._tracks.get(circuit_id)
+        if track is not None:
+            known, changes = incidents.remove(track.known, at)
+            self._put(self._with_changes(self._advanced(track, at), known, changes))
+
+    def is_open(self, circuit_id: str) -> bool:
+        """Return whether the circuit has an open incident."""
+        track = self._tracks.get(circuit_id)
+        return track is not None and track.known.incident is not None
+
+    def advance(self, now: float) -> None:
+        """Do what is due at ``now``: announcements, ends of flapping, messages, the digest."""
+        for track in list(self._tracks.values()):
+            after = self._advanced(track, now)
+            known, changes = incidents.settle(after.known, now, self._rules.flapping)
+            if known is not after.known or changes:
+                after = self._with_changes(after, known, changes)
+            if after is not track:
+                self._put(after)
+        self._make_digest(now)
+        for name in self._rules.receivers:
+            if self._waiting[name] > MOST_WAITING:
+                self._give_up_waiting(name, now)
+            self.make_messages(name, now)
+
+    def make_messages(self, receiver: str, now: float) -> None:
+        """Make the messages of the changes that wait for a receiver, if it is time.
+
+        While a message is not delivered, changes go on waiting. So a receiver that was away gets one message about many of them.
+        """
+        if not self._waiting[receiver]:
+            return
+        since = self._since.setdefault(receiver, now)
+        grouping = self._rules.grouping
+        if self.outbox[receiver] or now < max(since + grouping.wait, self._not_before.get(receiver, 0.0)):
+            return
+        changes = self._take_waiting(receiver)
+        groups = group(changes, grouping.storm)
+        if any(len(each) >= grouping.storm for each in groups):
+            self._not_before[receiver] = now + grouping.storm_interval
+        for message in self._threaded(receiver, groups, now):
+            self.outbox[receiver][message.id] = message
+            self._save(message)
+
+    def finished(self, receiver: str, message_id: str) -> None:
+        """Forget a message that was delivered or given up."""
+        message = self.outbox.get(receiver, {}).pop(message_id, None)
+        if message is not None:
+            self._unsaved[_key(message)] = None
+
+    def firing(self, receiver: str) -> list[Change]:
+        """Return the open incidents that a receiver knows, as changes of the kind ``opened``."""
+        found = []
+        for track in self._tracks.values():
+            incident, announced = track.known.incident, track.announced.get(receiver)
+            if incident is not None and announced is not None and announced.thread:
+                change = incidents.change_of(incident, "opened", incident.opened_at)
+                found.append(replace(change, severity=announced.severity, thread=announced.thread))
+        return found
+
+    def take_unsaved(self) -> dict[str, bytes | None]:
+        """Return what changed since the last call, by key. None: the key is to be removed."""
+        found, self._unsaved = self._unsaved, {}
+        if self._digest is not None:
+            found |= {f"{DIGEST}{key}": value for key, value in self._digest.take_unsaved().items()}
+        return found
+
+    def _advanced(self, track: Track, until: float) -> Track:
+        """Announce the open incident to the receivers for which it is due by ``until``."""
+        incident = track.known.incident
+        if incident is None:
+            return track
+        due: dict[str, Severity] = {}
+        for route in self._rules.routes:
+            if all(name in track.announced for name in route.receivers) or not route.matches(
+                incident.facts, incident.held
+            ):
+                continue
+            if route.due_at(incident.opened_at, self._rules.timezone) <= until:
+                for name in route.receivers:
+                    if name not in track.announced:
+                        due.setdefault(name, route.severity)
+        if not due:
+            return track
+        note = f"it opened {len(track.known.openings)} times lately" if incident.flapping else ""
+        change = incidents.change_of(incident, "opened", incident.opened_at, note)
+        announced = track.announced | {name: Announced(severity=severity) for name, severity in due.items()}
+        return self._queued(replace(track, announced=announced), change, due)
+
+    def _with_changes(self, track: Track, known: CircuitIncidents, changes: Iterable[Change]) -> Track:
+        track = replace(track, known=known)
+        for change in changes:
+            if change.kind == "opened":
+                if self._digest is not None:
+                    self._digest.opened(change)
+                track = self._advanced(replace(track, announced={}), change.at)
+                continue
+            track = self._queued(track, change, {name: each.severity for name, each in track.announced.items()})
+            if change.kind == "resolved":
+                if self._digest is not None:
+                    self._digest.resolved(change)
+                track = replace(track, announced={})
+        return track
+
+    def _queued(self, track: Track, change: Change, receivers: Mapping[str, Severity]) -> Track:
+        added = []
+        for name, severity in receivers.items():
+            self._sequence += 1
+            announced = track.announced.get(name)
+            own = replace(change, severity=severity, thread="" if announced is None else announced.thread)
+            added.append(Waiting(receiver=name, sequence=self._sequence, change=own))
+            self._waiting[name] += 1
+        return replace(track, waiting=(*track.waiting, *added))
+
+    def _put(self, track: Track) -> None:
+        """Keep a track and note that it is to be saved."""
+        before = self._tracks.get(track.circuit_id)
+        if track.idle:
+            self._tracks.pop(track.circuit_id, None)
+            if before is not None:
+                self._unsaved[f"{CIRCUIT}{track.circuit_id}"] = None
+            return
+        if track == before:
+            return
+        self._tracks[track.circuit_id] = track
+        self._unsaved[f"{CIRCUIT}{track.circuit_id}"] = msgspec.json.encode(track)
+
+    def _take_waiting(self, receiver: str) -> list[Change]:
+        taken: list[Waiting] = []
+        for track in list(self._tracks.values()):
+            mine = [each for each in track.waiting if each.receiver == receiver]
+            if mine:
+                taken += mine
+                self._put(replace(track, waiting=tuple(each for each in track.waiting if each.receiver != receiver)))
+        del self._waiting[receiver]
+        self._since.pop(receiver, None)
+        return [each.change for each in sorted(taken, key=lambda each: each.sequence)]
+
+    def _give_up_waiting(self, receiver: str, now: float) -> None:
+        """Move what waits for a receiver to the dead letters, so that memory stays bounded."""
+        self.given_up += self._threaded(receiver, group(self._take_waiting(receiver), 2), now)
+
+    def _threaded(self, receiver: str, groups: list[list[Change]], now: float) -> list[Message]:
+        """Return the messages of groups of changes, and remember by what the receiver knows the incidents."""
+        threads: dict[str, str] = {}
+        for changes in groups:
+            if changes[0].kind == "opened":
+                thread = changes[0].incident if len(changes) == 1 else group_id(changes)
+                threads |= {change.incident: thread for change in changes}
+        for changes in groups:
+            for change in changes:
+                if change.kind == "opened":
+                    self._know_thread(receiver, change, threads[change.incident])
+        left = Counter(
+            each.thread for track in self._tracks.values() if (each := track.announced.get(receiver)) is not None
+        )
+        threaded = [
+            [
+                replace(change, thread=change.thread or threads.get(change.incident) or change.incident)
+                for change in changes
+            ]
+            for changes in groups
+        ]
+        left.update(change.thread for changes in threaded for change in changes if change.kind == "resolved")
+        found = []
+        for changes in threaded:
+            for place, change in enumerate(changes):
+                if change.kind == "resolved":
+                    left[change.thread] -= 1
+                    changes[place] = replace(change, last=left[change.thread] == 0)
+            self._sequence += 1
+            found.append(
+                Message(
+                    id=changes[0].id if len(changes) == 1 else group_id(changes),
+                    receiver=receiver,
+                    kind=changes[0].kind,
+                    sequence=self._sequence,
+                    created_at=now,
+                    changes=tuple(changes),
+                )
+            )
+        return found
+
+    def _know_thread(self, receiver: str, change: Change, thread: str) -> None:
+        track = self._tracks.get(change.facts.circuit_id)
+        incident: Incident | None = None if track is None else track.known.incident
+        if track is None or incident is None or incident.id != change.incident or receiver not in track.announced:
+            return
+        announced = track.announced | {receiver: replace(track.announced[receiver], thread=thread)}
+        self._put(replace(track, announced=announced))
+
+    def _make_digest(self, now: float) -> None:
+        if self._digest is None or self._rules.digest is None:
+            return
+        open_now = [track.known.incident for track in self._tracks.values() if track.known.incident is not None]
+        digest = self._digest.due(now, [(each.facts.circuit_id, each.opened_at) for each in open_now])
+        if digest is None:
+            return
+        for name in self._rules.digest.receivers:
+            self._sequence += 1
+            identifier = f"digest-{int(digest.until)}"
+            message = Message(
+                id=identifier, receiver=name, kind="digest", sequence=self._sequence, created_at=now, digest=digest
+            )
+            self.outbox[name][identifier] = message
+            self._save(message)
+
+    def _save(self, message: Message) -> None:
+        self._unsaved[_key(message)] = msgspec.json.encode(message)
+
+    def _restore_track(self, track: Track) -> None:
+        known = self._rules.receivers
+        self._sequence = max([self._sequence, *(each.sequence for each in track.waiting)])
+        kept = replace(
+            track,
+            announced={name: each for name, each in track.announced.items() if name in known},
+            waiting=tuple(each for each in track.waiting if each.receiver in known),
+        )
+        self._waiting.update(each.receiver for each in kept.waiting)
+        self._tracks[track.circuit_id] = track
+        self._put(kept)
+
+
+def _key(message: Message) -> str:
+    return f"{MESSAGE}{message.receiver}:{message.id}"

@@ -1,0 +1,175 @@
+"""HTTP requests to receivers: encrypted, to public addresses only, with limits, and without secrets in errors.
+
+Whoever may edit the alerts file must not reach the services behind this process's firewall with it (SSRF, CWE-918). So a name is
+resolved here, its addresses are checked, and the request goes to a checked address, also if the name changes in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any, Final
+
+import httpx
+
+from switchgear_alerts.errors import DeliveryError
+from switchgear_schemas.visible import sentence
+
+TIMEOUT_S: Final = 15.0
+_MOST_BYTES: Final = 65_536
+_MOST_SHOWN: Final = 200
+_TRY_AGAIN: Final = frozenset({408, 425, 429})
+_LONGEST_ASKED_WAIT_S: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a receiver answered with success."""
+
+    status: int
+    text: str
+
+
+def check_url(url: str, *, allow_private: bool) -> None:
+    """Check an address from the file.
+
+    Raises:
+        ValueError: It is not a URL, is not encrypted, or is of a private network. The text doesn't show the URL, which may be secret.
+    """
+    try:
+        found = httpx.URL(url)
+        host = found.host
+    except (httpx.InvalidURL, TypeError, ValueError):
+        raise ValueError("must be a URL such as https://example.com/hook") from None
+    if found.scheme not in {"http", "https"} or not host:
+        raise ValueError("must be a URL such as https://example.com/hook")
+    if found.userinfo:
+        raise ValueError("must not have a user name or a password in it")
+    if found.scheme == "http" and not _is_loopback_name(host) and not allow_private:
+        raise ValueError("must begin with https://, except for this machine or with allow_private = true")
+    address = _address(host)
+    if address is not None and not _allowed(address, host, allow_private=allow_private):
+        raise ValueError("is an address of a private network; allow it by allow_private = true")
+
+
+class Outbound:
+    """Sends the requests of one receiver.
+
+    Args:
+        secrets: Texts that no error may show.
+        allow_private: Private addresses and plain HTTP are allowed.
+        proxy: URL of an HTTP proxy. It resolves the names itself.
+    """
+
+    def __init__(self, secrets: Iterable[str] = (), *, allow_private: bool = False, proxy: str | None = None) -> None:
+        self._secrets = sorted((each for each in secrets if each), key=len, reverse=True)
+        self._allow_private = allow_private
+        self._proxied = proxy is not None
+        self._client = httpx.AsyncClient(
+            timeout=TIMEOUT_S,
+            trust_env=False,
+            follow_redirects=False,
+            proxy=proxy,
+            headers={"user-agent": "switchgear-alerts"},
+            limits=httpx.Limits(max_connections=4, keepalive_expiry=30),
+        )
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+        """Send a request, and return the answer if it is a success.
+
+        Raises:
+            DeliveryError: It isn't, or there was none.
+        """
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                request = await self._request(url, body, headers)
+                response = await self._client.send(request, stream=True)
+                try:
+                    text = await self._text(response)
+                finally:
+                    await response.aclose()
+        except TimeoutError:
+            raise DeliveryError(f"no answer within {TIMEOUT_S:g} s") from None
+        except (httpx.HTTPError, OSError) as error:
+            raise DeliveryError(self.without_secrets(f"{type(error).__name__}: {error}")) from None
+        if response.is_success:
+            return Reply(response.status_code, text)
+        status = response.status_code
+        raise DeliveryError(
+            f"HTTP {status}{f': {text}' if text else ''}",
+            permanent=status < 500 and status not in _TRY_AGAIN,
+            retry_after_s=_retry_after(response.headers.get("retry-after")),
+        )
+
+    def without_secrets(self, text: str) -> str:
+        """Return a text on one line, with the secrets replaced."""
+        for secret in self._secrets:
+            text = text.replace(secret, "…")
+        text = sentence(text)
+        return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def _request(self, url: str, body: bytes, headers: Mapping[str, str]) -> httpx.Request:
+        target = httpx.URL(url)
+        sent = dict(headers)
+        extensions: dict[str, Any] = {}
+        if not self._proxied and _address(target.host) is None:
+            address = await self._resolve(target)
+            sent["host"] = target.netloc.decode("ascii")
+            extensions["sni_hostname"] = target.raw_host.decode("ascii")
+            target = target.copy_with(host=address)
+        request = self._client.build_request("POST", target, content=body, headers=sent)
+        request.extensions.update(extensions)
+        return request
+
+    async def _resolve(self, url: httpx.URL) -> str:
+        port = url.port or (443 if url.scheme == "https" else 80)
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(url.host, port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise DeliveryError(self.without_secrets(f"the name {url.host} has no address: {error.strerror}")) from None
+        addresses = [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
+        for address in addresses:
+            if not _allowed(address, url.host, allow_private=self._allow_private):
+                raise DeliveryError(
+                    self.without_secrets(f"{url.host} is a private address; allow it by allow_private = true"),
+                    permanent=True,
+                )
+        return str(addresses[0])
+
+    async def _text(self, response: httpx.Response) -> str:
+        found = bytearray()
+        async for chunk in response.aiter_bytes():
+            found += chunk
+            if len(found) > _MOST_BYTES:
+                break
+        return self.without_secrets(bytes(found[:_MOST_BYTES]).decode(errors="replace"))
+
+
+def _allowed(address: IPv4Address | IPv6Address, host: str, *, allow_private: bool) -> bool:
+    mapped = getattr(address, "ipv4_mapped", None) or address
+    if allow_private or mapped.is_global:
+        return not mapped.is_multicast
+    return mapped.is_loopback and _is_loopback_name(host)
+
+
+def _is_loopback_name(host: str) -> bool:
+    address = _address(host)
+    return host.lower().rstrip(".") == "localhost" if address is None else address.is_loopback
+
+
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(host.strip("[]"))
+    except ValueError:
+        return None
+
+
+def _retry_after(value: str | None) -> float | None:
+    return min(float(value), _LONGEST_ASKED_WAIT_S) if value is not None and value.isdecimal() else None

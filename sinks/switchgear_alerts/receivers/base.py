@@ -1,0 +1,142 @@
+"""What every receiver has: options in the file, and a way to send a message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+
+from switchgear_alerts.messages import Change, Message
+from switchgear_alerts.outbound import Outbound, check_url
+from switchgear_alerts.secret import Secret
+
+
+class ReceiverOptions(BaseModel):
+    """A ``[receivers.NAME]`` table."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    takes_digest: ClassVar[bool] = True
+    """Whether it can show a summary."""
+
+    def references(self) -> dict[str, Secret]:
+        """Return the references to secrets by key."""
+        found: dict[str, Secret] = {}
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            several = value if isinstance(value, tuple) else (value,)
+            found |= {
+                f"{name}[{place}]" if place else name: each
+                for place, each in enumerate(several)
+                if isinstance(each, Secret)
+            }
+        return found
+
+
+class HttpOptions(ReceiverOptions):
+    """Options of a receiver that is reached by HTTP."""
+
+    allow_private: bool = False
+    proxy: str | None = None
+
+    @field_validator("proxy")
+    @classmethod
+    def _http_proxy(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("must begin with http:// or https://")
+        return value
+
+    def outbound(self, *secrets: str) -> Outbound:
+        """Return what sends the requests."""
+        return Outbound(secrets, allow_private=self.allow_private, proxy=self.proxy)
+
+
+class PlainUrlOptions(HttpOptions):
+    """Options of a receiver whose URL isn't secret."""
+
+    url: str
+
+    @model_validator(mode="after")
+    def _reachable(self) -> PlainUrlOptions:
+        try:
+            check_url(self.url, allow_private=self.allow_private)
+        except ValueError as error:
+            raise ValueError(f"url {error}") from None
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What receivers know of the system.
+
+    Attributes:
+        console_url: Address of the console; None without one.
+        source: What names this installation to others.
+    """
+
+    console_url: str | None = None
+    source: str = "switchgear"
+
+
+class Receiver(Protocol):
+    """Sends messages to one place."""
+
+    @property
+    def renew_every_s(self) -> float | None:
+        """How often the open incidents are sent again; None: never."""
+
+    async def send(self, message: Message) -> str:
+        """Send a message and return what was answered.
+
+        Raises:
+            DeliveryError: It was not taken.
+        """
+
+    async def renew(self, firing: Sequence[Change]) -> None:
+        """Send the open incidents again.
+
+        Raises:
+            DeliveryError: They were not taken.
+        """
+
+    async def close(self) -> None:
+        """Close the connections."""
+
+
+class OnceReceiver:
+    """A receiver that needs no repetition, with HTTP connections."""
+
+    renew_every_s: float | None = None
+
+    def __init__(self, http: Outbound) -> None:
+        self._http = http
+
+    async def renew(self, firing: Sequence[Change]) -> None:
+        """Do nothing."""
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.close()
+
+
+def revealed_url(secret: Secret, *, allow_private: bool) -> str:
+    """Return a secret URL.
+
+    Raises:
+        AlertsFileError: The reference names nothing.
+        ValueError: The URL is not allowed. The error doesn't show it.
+    """
+    url = secret.reveal()
+    check_url(url, allow_private=allow_private)
+    return url
+
+
+def to_json(value: Any) -> bytes:
+    """Return compact JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+JSON_TYPE = {"content-type": "application/json"}

@@ -1,0 +1,73 @@
+"""Microsoft Teams, by the URL of a Workflow ("When a Teams webhook request is received") and an Adaptive Card."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from switchgear_alerts import texts
+from switchgear_alerts.messages import Message
+from switchgear_alerts.receivers.base import JSON_TYPE, Context, HttpOptions, OnceReceiver, revealed_url, to_json
+from switchgear_alerts.secret import Secret
+
+_COLOURS: Final = {"opened": "Attention", "updated": "Warning", "resolved": "Good", "digest": "Default"}
+_CARD_TYPE: Final = "application/vnd.microsoft.card.adaptive"
+_LONGEST: Final = 1000
+"""Characters of a paragraph. Teams takes a card of 28 kB."""
+
+
+class TeamsOptions(HttpOptions):
+    """Options of a Teams channel. The URL of a Workflow is a secret."""
+
+    type: Literal["teams"]
+    url: Secret
+
+
+class TeamsReceiver(OnceReceiver):
+    """Sends one Adaptive Card."""
+
+    def __init__(self, options: TeamsOptions, context: Context) -> None:
+        self._url = revealed_url(options.url, allow_private=options.allow_private)
+        super().__init__(options.outbound(self._url))
+        self._console_url = context.console_url
+
+    async def send(self, message: Message) -> str:
+        """Send a message."""
+        reply = await self._http.post(self._url, to_json(payload(message, self._console_url)), JSON_TYPE)
+        return f"HTTP {reply.status} {reply.text}".strip()
+
+
+def payload(message: Message, console_url: str | None) -> dict[str, Any]:
+    """Return the body of the request."""
+    content = card(message, console_url)
+    return {"type": "message", "attachments": [{"contentType": _CARD_TYPE, "contentUrl": None, "content": content}]}
+
+
+def card(message: Message, console_url: str | None) -> dict[str, Any]:
+    """Return the Adaptive Card. Runs of text show names as they are, without Markdown."""
+    heading = {
+        "type": "TextRun",
+        "text": texts.title(message),
+        "weight": "Bolder",
+        "size": "Large",
+        "color": _COLOURS[message.kind],
+    }
+    body: list[dict[str, Any]] = [{"type": "RichTextBlock", "inlines": [heading]}]
+    body += [
+        {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": each[:_LONGEST]}]}
+        for each in texts.paragraphs(message)
+    ]
+    found: dict[str, Any] = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "fallbackText": texts.title(message),
+        "msteams": {"width": "Full"},
+        "body": body,
+    }
+    if message.changes:
+        facts = [{"title": "Severity", "value": texts.worst(message.changes)}]
+        facts += [{"title": "Incident", "value": message.changes[0].incident}] if len(message.changes) == 1 else []
+        body.append({"type": "FactSet", "facts": facts})
+    if (link := texts.console_link(console_url, message.changes)) is not None:
+        found["actions"] = [{"type": "Action.OpenUrl", "title": "Console", "url": link}]
+    return found

@@ -1,0 +1,56 @@
+"""Routes: which incidents go to which receivers, with which severity, and when."""
+
+from __future__ import annotations
+
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from switchgear.policies.glob import matches
+from switchgear_alerts.durations import Duration
+from switchgear_alerts.messages import Facts, Severity
+from switchgear_alerts.quiet import QuietHours, next_loud
+from switchgear_schemas.enums import CircuitScope
+
+
+class Route(BaseModel):
+    """One ``[[routes]]`` table. An incident goes to the receivers of every route that matches it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    receivers: tuple[str, ...] = Field(min_length=1)
+    tools: tuple[str, ...] = ("*",)
+    families: tuple[str, ...] = ()
+    scopes: tuple[CircuitScope, ...] = ("tool", "family")
+    states: tuple[Literal["open", "forced_open"], ...] = Field(default=("open", "forced_open"), min_length=1)
+    severity: Severity = "error"
+    lasting: Duration = Field(default=0.0, alias="for")
+    quiet: tuple[QuietHours, ...] = ()
+
+    @field_validator("quiet")
+    @classmethod
+    def _sometimes_loud(cls, value: tuple[QuietHours, ...]) -> tuple[QuietHours, ...]:
+        if next_loud(value, 0.0, ZoneInfo("UTC")) is None:
+            raise ValueError("covers the whole week, so the route would never send anything")
+        return value
+
+    def matches(self, facts: Facts, held: str) -> bool:
+        """Return whether the route is for this circuit.
+
+        Args:
+            facts: The circuit.
+            held: The state that refuses calls, ``open`` or ``forced_open``.
+        """
+        return (
+            held in self.states
+            and facts.scope in self.scopes
+            and any(matches(glob, facts.tool_name) for glob in self.tools)
+            and (not self.families or any(matches(glob, facts.family or "") for glob in self.families))
+        )
+
+    def due_at(self, opened_at: float, timezone: ZoneInfo) -> float:
+        """Return when an incident that opened at ``opened_at`` is announced, if it lasts. Seconds since 1970."""
+        earliest = opened_at + self.lasting
+        loud = next_loud(self.quiet, earliest, timezone) if self.quiet else earliest
+        return earliest if loud is None else loud

@@ -1,0 +1,222 @@
+"""What operators do: commands to circuits, and undoing them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+import structlog
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from switchgear_schemas.circuit import Circuit
+from switchgear_schemas.command import Command
+from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.families import tool_of_circuit
+from switchgear_schemas.settings import Settings
+from switchgear_sinks.api.answers import BadRequestError, ConflictError, json_answer
+from switchgear_sinks.api.console.audit import Action, Audit
+from switchgear_sinks.api.console.board import Boards
+from switchgear_sinks.api.console.figures import utc_now
+from switchgear_sinks.api.console.fleet import FleetCircuits
+from switchgear_sinks.api.console.records import circuit_part, decode_record, no_circuit
+from switchgear_sinks.api.parameters import json_body
+from switchgear_sinks.api.rights import Rights
+from switchgear_sinks.operate.command_result import CommandResult
+from switchgear_sinks.operate.send_command import send_command
+
+log = structlog.get_logger()
+
+WAIT_S: Final = 10.0
+"""Longest wait for the worker to show a command."""
+LONGEST_S: Final = 366 * 86_400
+Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+Expiry = Annotated[float, msgspec.Meta(gt=0, le=LONGEST_S)]
+Verb = Literal["force_open", "force_close", "disable", "metrics_only", "close", "reset", "auto"]
+_EXPIRING: Final = frozenset({"force_open", "disable", "metrics_only"})
+_STATES: Final = {
+    "force_open": "forced_open",
+    "disable": "disabled",
+    "metrics_only": "metrics_only",
+    "close": "closed",
+    "reset": "closed",
+}
+_VERB_OF: Final = {"forced_open": "force_open", "disabled": "disable", "metrics_only": "metrics_only"}
+_SAMPLE: Final = (
+    'Send {"command": "force_open", "reason": "the server is being moved", "expires_in_s": 600} as application/json.'
+)
+
+
+class CommandBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a command. ``expires_in_s`` of null means until another command."""
+
+    command: Verb
+    reason: Reason
+    expires_in_s: Expiry | None = None
+    dry_run: bool = False
+
+
+class ReasonBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of an undo."""
+
+    reason: Reason
+
+
+class Actions:
+    """The handlers.
+
+    Args:
+        settings: The brokers and topics.
+        fleet: The circuits.
+        boards: Their numbers are read again after an action.
+        audit: The record.
+    """
+
+    def __init__(self, settings: Settings, fleet: FleetCircuits, boards: Boards, audit: Audit) -> None:
+        self._settings = settings
+        self._fleet = fleet
+        self._audit = audit
+        self.after: list[Callable[[], None]] = [boards.forget]
+        """Called after every action: what was read before is old now."""
+
+    async def command(self, request: Request) -> Response:
+        """Answer ``POST /v1/circuits/{id}/commands``."""
+        circuit_id: str = request.path_params["circuit_id"]
+        rights, tool = Rights.of(request), tool_of_circuit(circuit_id)
+        rights.check_all_tenants("Circuits, which all tenants share,")
+        rights.check_tool(tool)
+        body = await json_body(request, CommandBody, _SAMPLE)
+        verb = "disable" if body.command == "force_close" else body.command
+        if body.expires_in_s is not None and verb not in _EXPIRING:
+            raise BadRequestError(f"{body.command} has no end.", hint="Leave out expires_in_s.")
+        until = None if body.expires_in_s is None else utc_now() + timedelta(seconds=body.expires_in_s)
+        action = Action.of(request, body.command, circuit_id, body.reason.strip() or body.reason, expires_at=until)
+        command = _command(
+            tool_name=tool,
+            verb=verb,
+            actor=action.actor,
+            reason=action.reason,
+            until=until,
+            circuit_id=None if circuit_id == tool else circuit_id,
+        )
+        before = await self.present(circuit_id)
+        expected = before | {"state": _STATES.get(verb, before["state"])}
+        if body.dry_run:
+            return json_answer({"before": before, "after": expected})
+        undo = undo_of_command(verb, before, command)
+        return await self.carry_out(replace(action, before=before, undo=undo), [command], expected=expected)
+
+    async def undo(self, request: Request) -> Response:
+        """Answer ``POST /v1/audit/{audit_id}/undo``."""
+        rights = Rights.of(request)
+        rights.check_all_tenants("Circuits, which all tenants share,")
+        body = await json_body(request, ReasonBody, 'Send {"reason": "it was a mistake"} as application/json.')
+        found = await self._audit.find(request.path_params["audit_id"])
+        identity = str(found["audit_id"])
+        subject: str = found["subject"]
+        rights.check_tool(tool_of_circuit(subject))
+        if not found["undo"] or found["outcome"] in {"refused", "failed"}:
+            raise ConflictError(
+                f"{found['action']} of {subject!r} can't be undone.", hint="Give another command instead."
+            )
+        if identity in await self._audit.undone([identity]):
+            raise ConflictError("This action was undone already.", hint="GET /v1/audit shows by whom.")
+        action = Action.of(request, "undo", subject, body.reason, undo_of=identity)
+        commands = [
+            _command(**each, actor=action.actor, reason=action.reason) for each in _still(json.loads(found["undo"]))
+        ]
+        before = None if found["action"] == "set_policy" else await self.present(subject)
+        return await self.carry_out(replace(action, before=before), commands, expected=None)
+
+    async def present(self, circuit_id: str) -> dict[str, Any]:
+        """Return the fields of a circuit as it is now."""
+        found = await self._fleet.find(circuit_id)
+        if found is not None:
+            return circuit_part(found)
+        return no_circuit(tool_of_circuit(circuit_id), None) | {"circuit_id": circuit_id}
+
+    async def carry_out(
+        self, action: Action, commands: Sequence[Command], *, expected: Mapping[str, Any] | None
+    ) -> Response:
+        """Record an action, send its commands one after the other, record the outcome, and answer.
+
+        Args:
+            action: What is done.
+            commands: The commands.
+            expected: State that is shown if the worker has not confirmed the command.
+        """
+        await self._audit.write(action)  # first, so that nothing happens without a record
+        results: list[CommandResult] = []
+        try:
+            for command in commands:
+                results += await send_command(self._settings, [command], wait_s=WAIT_S)
+        except SwitchgearError as error:
+            await self._audit.write(action.ended("failed", error.message))
+            raise
+        last = results[-1]
+        after = expected if action.action == "set_policy" else _shown(last.circuit, expected)
+        done = action.ended(last.outcome, last.reason, after)
+        await self._audit.write(done)
+        for each in self.after:
+            each()
+        log.info(
+            "operator action", actor=action.actor, action=action.action, subject=action.subject, outcome=last.outcome
+        )
+        if last.outcome == "refused":
+            raise BadRequestError(f"The command was refused: {last.reason}")
+        return json_answer(
+            {
+                "audit_id": str(action.audit_id),
+                "command_id": str(last.command.command_id),
+                "outcome": last.outcome,
+                "detail": last.reason or None,
+                "before": action.before,
+                "after": after,
+                "undoable": action.undo is not None,
+            }
+        )
+
+
+def undo_of_command(verb: str, before: Mapping[str, Any], command: Command) -> list[dict[str, Any]] | None:
+    """Return the commands that restore what held before; None if evidence was removed, which no command brings back."""
+    if verb in {"close", "reset"}:
+        return None
+    target = {"tool_name": command.tool_name, "circuit_id": command.circuit_id}
+    override = None  # what a command had set; a state that the policy's mode gives comes back with auto
+    if before["override"] is not None:
+        override = _VERB_OF.get(before["state"], "force_open")  # force_open until an instant has the state open
+    if override is None:
+        return None if verb == "auto" else [target | {"verb": "auto"}]
+    until = before["next_probe_at"] if override == "force_open" and before["state"] == "open" else before["expires_at"]
+    return [target | {"verb": override, "until": until}]
+
+
+def _still(commands: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the commands of an undo. A command that would have ended by now is left out for auto."""
+    found = []
+    for each in commands:
+        until = each.get("until")
+        past = until is not None and datetime.fromisoformat(until) <= datetime.now(UTC)
+        found.append(
+            {name: each.get(name) for name in ("tool_name", "circuit_id")} | {"verb": "auto"} if past else each
+        )
+    return found
+
+
+def _command(**fields: Any) -> Command:
+    try:
+        return Command(**fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        said = first["msg"].removeprefix("Value error, ")
+        raise BadRequestError(f"{where}: {said}." if where else f"{said}.", hint=_SAMPLE) from None
+
+
+def _shown(circuit: Circuit | None, expected: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    return expected if circuit is None else circuit_part(decode_record(circuit.model_dump_json().encode()))

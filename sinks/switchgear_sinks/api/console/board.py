@@ -1,0 +1,126 @@
+"""One computation of the page ``now`` for all consoles that show the same window and tenant."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+from switchgear_schemas.settings import Settings
+from switchgear_schemas.visible import escaped
+from switchgear_sinks.api.console.figures import Figures, read_figures, read_openings, utc_now
+from switchgear_sinks.api.console.fleet import FleetCircuits
+from switchgear_sinks.api.console.now import assemble, is_refusing, openings
+from switchgear_sinks.api.console.records import iso
+from switchgear_sinks.store import Database, Store
+
+REFRESH_S: Final = 2.0
+"""Age from which the numbers are read again."""
+MOST_COST: Final = 4
+"""The numbers are read again after at least so many times as long as reading them took, so that consoles take a fifth of the time."""
+_MOST_WINDOWS: Final = 32
+_GZIP_LEVEL: Final = 1
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The answer at one time."""
+
+    content: dict[str, Any]
+    figures: Figures
+    took_s: float
+    at: float
+
+    @cached_property
+    def body(self) -> bytes:
+        """The answer as JSON, with invisible characters escaped."""
+        return encoded(self.content)
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The same, compressed: 2,000 tools are several megabytes."""
+        return gzip.compress(self.body, _GZIP_LEVEL)
+
+    @property
+    def stale(self) -> bool:
+        """Whether it is time to read the numbers again."""
+        return time.monotonic() - self.at >= max(REFRESH_S, MOST_COST * self.took_s)
+
+
+def encoded(content: Any) -> bytes:
+    """Return JSON in which invisible characters are escaped."""
+    return escaped(msgspec.json.encode(content).decode()).encode()
+
+
+class Boards:
+    """The latest answers, by window and tenant.
+
+    Args:
+        store: The calls.
+        fleet: The circuits.
+        settings: ``family_pattern`` is used.
+    """
+
+    def __init__(self, store: Store, fleet: FleetCircuits, settings: Settings) -> None:
+        self.db = Database(store)
+        self.fleet = fleet
+        self.position: Callable[[], str] | None = None
+        """Returns the id of the newest live event. A console that has loaded the page goes on from there."""
+        self._pattern = settings.family_pattern
+        self._snapshots: OrderedDict[tuple[int, str | None, bool], Snapshot] = OrderedDict()
+        self._turns: dict[tuple[int, str | None, bool], asyncio.Lock] = {}
+
+    async def snapshot(self, minutes: int, tenant: str | None, *, circuits: bool = True) -> Snapshot:
+        """Return an answer that is at most a few seconds old.
+
+        Args:
+            minutes: Length of the window.
+            tenant: Only this tenant's calls. None means all.
+            circuits: Whether the reader may see the circuits.
+        """
+        key = (minutes, tenant, circuits)
+        found = self._snapshots.get(key)
+        if found is not None and not found.stale:
+            return found
+        async with self._turns.setdefault(key, asyncio.Lock()):
+            found = self._snapshots.get(key)
+            if found is None or found.stale:
+                found = await self._compute(minutes, tenant, circuits=circuits)
+                self._snapshots[key] = found
+                self._snapshots.move_to_end(key)
+            while len(self._snapshots) > _MOST_WINDOWS:
+                oldest, _ = self._snapshots.popitem(last=False)
+                self._turns.pop(oldest, None)
+        return found
+
+    def forget(self) -> None:
+        """Compute the next answers again: an operator has just changed something."""
+        self._snapshots.clear()
+
+    async def _compute(self, minutes: int, tenant: str | None, *, circuits: bool) -> Snapshot:
+        started, now = time.monotonic(), utc_now()
+        live_id = self.position() if self.position is not None and circuits else None
+        known = await self.fleet.all() if circuits else None
+        refusing = [each for each in (known or {}).values() if each.scope == "tool" and is_refusing(each)]
+        stored = await read_openings(self.db, [each.circuit_id for each in refusing])
+        opened = openings(refusing, stored)
+        figures = await read_figures(self.db, now, minutes, tenant, {name: each.at for name, each in opened.items()})
+        content = await asyncio.to_thread(assemble, known, figures, opened, family_pattern=self._pattern)
+        head = {"checked_at": iso(now), "minutes": minutes, "live_id": live_id, "data": self.data(figures)}
+        return Snapshot(head | content, figures, time.monotonic() - started, started)
+
+    def data(self, figures: Figures | None) -> dict[str, Any]:
+        """Return how old the data is."""
+        age_s = self.fleet.age_s
+        return {
+            "newest_event_at": None if figures is None else iso(figures.newest_event_at),
+            "circuits_fresh": self.fleet.fresh,
+            "circuits_age_s": None if age_s is None else round(age_s, 3),
+        }

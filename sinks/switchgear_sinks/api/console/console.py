@@ -1,0 +1,151 @@
+"""The console's server side as a whole: its routes, and the tasks that run behind them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Final, Self
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from switchgear_access.middleware import principal_of
+from switchgear_access.principal import Role
+from switchgear_schemas.settings import Settings
+from switchgear_sinks.api.answers import BusyError
+from switchgear_sinks.api.console.actions import Actions
+from switchgear_sinks.api.console.audit import Audit
+from switchgear_sinks.api.console.board import Boards, encoded
+from switchgear_sinks.api.console.calls import Calls
+from switchgear_sinks.api.console.dead_letters import DeadLetters
+from switchgear_sinks.api.console.fleet import FleetCircuits
+from switchgear_sinks.api.console.live import Live
+from switchgear_sinks.api.console.now import fleet_of
+from switchgear_sinks.api.console.policies import EffectivePolicies, Policies
+from switchgear_sinks.api.console.system import System
+from switchgear_sinks.api.console.timeline import Timeline
+from switchgear_sinks.api.console.tool import ToolPage
+from switchgear_sinks.api.parameters import Parameters
+from switchgear_sinks.api.rights import Rights
+from switchgear_sinks.store import Store
+
+log = structlog.get_logger()
+
+Handler = Callable[[Request], Awaitable[Response]]
+MOST_WATCHERS: Final = 100
+"""Consoles at a time. The server's other connections stay free for everything else."""
+MOST_MINUTES: Final = 24 * 60
+_MOST_TENANTS: Final = 32
+
+
+class Console:
+    """The console over one store. Use it as ``async with`` around the server.
+
+    Args:
+        store: The store to read.
+        settings: The brokers, topics and limits.
+        follow: Follow the circuits topic, so that changes show at once.
+    """
+
+    def __init__(self, store: Store, settings: Settings, *, follow: bool) -> None:
+        self.fleet = FleetCircuits(store, settings, follow=follow)
+        self.boards = Boards(store, self.fleet, settings)
+        db = self.boards.db
+        effective = EffectivePolicies(settings, kafka=follow)
+        audit = Audit(db)
+        actions = Actions(settings, self.fleet, self.boards, audit)
+        dead = DeadLetters(settings, audit)
+        calls, policies = Calls(db), Policies(db, settings, effective, actions)
+        self.routes: tuple[tuple[str, Handler, str], ...] = (
+            ("/v1/console/now", self.now, "GET"),
+            ("/v1/console/live", self.live, "GET"),
+            ("/v1/console/tool/{name:path}", ToolPage(db, self.boards, effective, settings), "GET"),
+            ("/v1/console/timeline", Timeline(db), "GET"),
+            ("/v1/console/system", System(store, self.boards, settings, kafka=follow), "GET"),
+            ("/v1/dead-letters", dead.listed, "GET"),
+            ("/v1/dead-letters/{identity}", dead.letter, "GET"),
+            ("/v1/dead-letters/{identity}/retry", dead.retry, "POST"),
+            ("/v1/calls", calls.search, "GET"),
+            ("/v1/sessions/{session_id:path}/calls", calls.session, "GET"),
+            ("/v1/circuits/{circuit_id:path}/commands", actions.command, "POST"),
+            ("/v1/audit", audit.listed, "GET"),
+            ("/v1/audit/{audit_id}/undo", actions.undo, "POST"),
+            ("/v1/policies", policies.listed, "GET"),
+            ("/v1/policies/replay", policies.replay, "POST"),
+            ("/v1/policies/{pattern:path}", policies.put, "PUT"),
+        )
+        """Path, handler and methods."""
+        self._live = Live(self.boards)
+        self.boards.position = lambda: self._live.last_id
+        self._of_tenants: OrderedDict[str, Live] = OrderedDict()
+        self._tasks: dict[Live, asyncio.Task[None]] = {}
+
+    async def __aenter__(self) -> Self:
+        self.fleet.start()
+        self._run(self._live)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end_streams()
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self.fleet.stop()
+
+    def end_streams(self) -> None:
+        """End the streams, so that the server can stop."""
+        for live in [self._live, *self._of_tenants.values()]:
+            live.close()
+
+    async def now(self, request: Request) -> Response:
+        """Answer ``GET /v1/console/now?minutes=60&tenant=``: every tool and family, those in trouble first."""
+        given = Parameters(request.query_params, ("minutes", "tenant"))
+        minutes = int(given.number("minutes", 60, 1, MOST_MINUTES))
+        rights = Rights.of(request)
+        snapshot = await self.boards.snapshot(minutes, rights.tenant(given.text("tenant")), circuits=rights.all_tenants)
+        headers = {"cache-control": "no-store", "vary": "Accept-Encoding"}
+        principal = principal_of(request.scope)
+        if principal.tools:
+            tools = [row for row in snapshot.content["tools"] if principal.may(Role.READ, tool=row["tool"])]
+            families = [row for row in snapshot.content["families"] if principal.may(Role.READ, tool=row["tool"])]
+            content = snapshot.content | {"fleet": fleet_of(tools), "tools": tools, "families": families}
+            return Response(encoded(content), media_type="application/json", headers=headers)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            body = await asyncio.to_thread(lambda: snapshot.packed)
+            return Response(body, media_type="application/json", headers=headers | {"content-encoding": "gzip"})
+        return Response(snapshot.body, media_type="application/json", headers=headers)
+
+    async def live(self, request: Request) -> Response:
+        """Answer ``GET /v1/console/live``: a stream of events ``circuit``, ``stats``, ``heartbeat`` and ``reset``."""
+        given = Parameters(request.query_params, ("after",))
+        rights, principal = Rights.of(request), principal_of(request.scope)
+        live = self._live if rights.all_tenants else self._live_of(rights.tenant(None) or "")
+        if sum(each.watchers for each in [self._live, *self._of_tenants.values()]) >= MOST_WATCHERS:
+            raise BusyError(f"{MOST_WATCHERS} consoles are open.", hint="Close one, or load the page now and then.")
+        visible = (lambda name: principal.may(Role.READ, tool=name)) if principal.tools else None
+        after = request.headers.get("last-event-id") or given.text("after")
+        return StreamingResponse(
+            live.stream(after, visible),
+            media_type="text/event-stream",
+            headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+        )
+
+    def _live_of(self, tenant: str) -> Live:
+        found = self._of_tenants.get(tenant)
+        if found is None:
+            found = self._of_tenants[tenant] = Live(self.boards, tenant)
+            self._run(found)
+            unused = [name for name, each in self._of_tenants.items() if not each.watchers and each is not found]
+            for name in unused[: max(0, len(self._of_tenants) - _MOST_TENANTS)]:
+                ended = self._of_tenants.pop(name)
+                if (task := self._tasks.pop(ended, None)) is not None:
+                    task.cancel()
+        return found
+
+    def _run(self, live: Live) -> None:
+        self._tasks[live] = asyncio.create_task(live.run(), name="console")

@@ -1,0 +1,151 @@
+"""The page of dead letters: list, inspect, repair and send again."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from switchgear_schemas.settings import Settings
+from switchgear_sinks.api.answers import BadRequestError, NotFoundError, json_answer
+from switchgear_sinks.api.console.audit import Action, Audit
+from switchgear_sinks.api.console.records import iso
+from switchgear_sinks.api.parameters import Parameters, json_body
+from switchgear_sinks.api.rights import Rights
+from switchgear_sinks.dead.letters import Selection, StoredLetter, hexdump
+from switchgear_sinks.dead.retry import Retry
+from switchgear_sinks.dead.topic import read_letters
+
+KEPT_S: Final = 5.0
+READ_LIMIT_S: Final = 50.0
+_ID: Final = re.compile(r"(\d{1,9})-(\d{1,18})")
+_WHAT: Final = "Dead letters, which may be of any tenant,"
+_SAMPLE: Final = (
+    'Send {"value": "{\\"tool_name\\": …}", "reason": "corrected the status"} as application/json; value may be null.'
+)
+
+
+class RetryBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a retry. Without a ``value`` the letter's own bytes are sent."""
+
+    value: str | None = None
+    reason: str = ""
+
+
+class DeadLetters:
+    """The handlers.
+
+    Args:
+        settings: The brokers and topics.
+        audit: Retries are recorded.
+    """
+
+    def __init__(self, settings: Settings, audit: Audit) -> None:
+        self._settings = settings
+        self._audit = audit
+        self._turn = asyncio.Lock()
+        self._letters: list[StoredLetter] = []
+        self._read_at = float("-inf")
+
+    async def listed(self, request: Request) -> Response:
+        """Answer ``GET /v1/dead-letters?reason=&tool=&component=&field=&after=&limit=50``: newest first."""
+        given = Parameters(request.query_params, ("reason", "tool", "component", "field", "after", "limit"))
+        Rights.of(request).check_unrestricted(_WHAT)
+        selection = Selection(given.text("reason"), given.text("component"), given.text("tool"), given.text("field"))
+        found = [each for each in reversed(await self._read()) if selection.matches(each)]
+        after = given.text("after")
+        if after is not None:
+            place = next((index for index, each in enumerate(found) if identity(each) == after), None)
+            if place is None:
+                raise BadRequestError(
+                    f"after {after[:80]!r} is not a letter of this list.", hint="Begin with the first page."
+                )
+            rest = found[place + 1 :]
+        else:
+            rest = found
+        shown = rest[: min(given.limit(50), 1_000)]
+        following = identity(shown[-1]) if shown and len(rest) > len(shown) else None
+        return json_answer({"items": [summary(each) for each in shown], "next": following, "total": len(found)})
+
+    async def letter(self, request: Request) -> Response:
+        """Answer ``GET /v1/dead-letters/{partition}-{offset}``: one letter with its bytes."""
+        Rights.of(request).check_unrestricted(_WHAT)
+        return json_answer(in_full(await self._find(request.path_params["identity"])))
+
+    async def retry(self, request: Request) -> Response:
+        """Answer ``POST /v1/dead-letters/{partition}-{offset}/retry``: send the execution again, repaired if a value is given."""
+        Rights.of(request).check_unrestricted(_WHAT)
+        body = await json_body(request, RetryBody, _SAMPLE)
+        name: str = request.path_params["identity"]
+        letter = await self._find(name, fresh=True)
+        action = Action.of(request, "retry_dead_letter", name, body.reason, before=summary(letter))
+        await self._audit.write(action)
+        repairs = {} if body.value is None else {letter.key: body.value.encode()}
+        async with Retry(self._settings.kafka, self._settings.topics, self._settings.family_pattern) as retry:
+            outcomes = [outcome async for outcome in retry.send([letter], repairs)]
+        error = outcomes[0].error
+        if error is not None:
+            await self._audit.write(action.ended("refused", error.reason))
+            where = f"{error.field}: " if error.field else ""
+            raise BadRequestError(
+                f"The letter can't be sent: {where}{error.reason}.", hint="Correct the value and try again."
+            )
+        await self._audit.write(replace(action.ended("applied"), after={"sent_to": self._settings.topics.executions}))
+        self._read_at = float("-inf")
+        sent = letter.text if body.value is None else body.value
+        return json_answer(
+            {
+                "audit_id": str(action.audit_id),
+                "sent_to": self._settings.topics.executions,
+                "key": letter.key,
+                "value": sent,
+            }
+        )
+
+    async def _find(self, name: str, *, fresh: bool = False) -> StoredLetter:
+        if _ID.fullmatch(name) is None:
+            raise NotFoundError(
+                f"{name[:80]!r} is not the id of a dead letter.", hint="Ids are partition-offset, such as 0-17."
+            )
+        found = next((each for each in await self._read(fresh=fresh) if identity(each) == name), None)
+        if found is None:
+            raise NotFoundError(f"There is no dead letter {name}.", hint="It was sent again, or its topic dropped it.")
+        return found
+
+    async def _read(self, *, fresh: bool = False) -> list[StoredLetter]:
+        async with self._turn:
+            if fresh or time.monotonic() - self._read_at > KEPT_S:
+                async with asyncio.timeout(READ_LIMIT_S):
+                    self._letters = await read_letters(self._settings.kafka, self._settings.topics.dead, Selection())
+                self._read_at = time.monotonic()
+            return self._letters
+
+
+def identity(letter: StoredLetter) -> str:
+    """Return the id of a letter: its place in the dead-letter topic."""
+    return f"{letter.partition}-{letter.offset}"
+
+
+def summary(letter: StoredLetter) -> dict[str, Any]:
+    """Return a letter without its bytes."""
+    return letter.summary() | {
+        "id": identity(letter),
+        "at": iso(letter.at),
+        "written_at": iso(letter.written_ms / 1000),
+    }
+
+
+def in_full(letter: StoredLetter) -> dict[str, Any]:
+    """Return a letter with its bytes as ``text``, or as a ``hex`` dump if they are not text."""
+    original = letter.letter.original_key
+    return summary(letter) | {
+        "original_key": None if original is None else original.decode(errors="replace"),
+        "text": letter.text,
+        "hex": hexdump(letter.letter.body) if letter.text is None else None,
+    }

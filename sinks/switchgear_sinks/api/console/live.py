@@ -1,0 +1,179 @@
+"""The stream of changes (server-sent events). Every event is computed and encoded once for all consoles."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from switchgear_sinks.api.console.board import REFRESH_S, Boards, Snapshot, encoded
+from switchgear_sinks.api.console.figures import utc_now
+from switchgear_sinks.api.console.records import RecordedCircuit, circuit_part, iso
+
+log = structlog.get_logger()
+
+HEARTBEAT_S: Final = 5.0
+KEPT: Final = 5_000
+"""Events that a console can catch up with after its connection broke."""
+QUEUE: Final = 2_000
+"""Events that wait for one console. One that reads more slowly loads the page again."""
+WINDOW_MINUTES: Final = 60
+
+Visible = Callable[[str], bool]
+"""Whether a console may see a tool or a family, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event.
+
+    Args:
+        number: Rises by one.
+        kind: ``circuit``, ``stats``, ``heartbeat`` or ``reset``.
+        content: The data.
+        encoded: The data as JSON.
+    """
+
+    number: int
+    kind: str
+    content: Mapping[str, Any]
+    encoded: bytes
+
+    def visible(self, visible: Visible) -> bytes | None:
+        """Return the data without what a console may not see; None if nothing is left."""
+        if self.kind == "circuit":
+            return self.encoded if visible(str(self.content["tool"])) else None
+        if self.kind == "stats":
+            tools = {name: each for name, each in self.content["tools"].items() if visible(name)}
+            return encoded({"tools": tools}) if tools else None
+        return self.encoded
+
+
+class Live:
+    """Distributes what changes. Its tasks run while :meth:`run` does.
+
+    Args:
+        boards: The numbers.
+        tenant: Only this tenant's calls, and no circuits. None means all.
+    """
+
+    def __init__(self, boards: Boards, tenant: str | None = None) -> None:
+        self._boards = boards
+        self._tenant = tenant
+        self._epoch = secrets.token_hex(4)
+        self._number = 0
+        self._kept: deque[Event] = deque(maxlen=KEPT)
+        self._queues: set[asyncio.Queue[Event | None]] = set()
+        self._before: Mapping[str, Any] = {}
+        self._closed = False
+        if tenant is None:
+            boards.fleet.listen(self.changed)
+
+    @property
+    def watchers(self) -> int:
+        """Consoles that are connected."""
+        return len(self._queues)
+
+    @property
+    def last_id(self) -> str:
+        """The id of the newest event."""
+        return f"{self._epoch}-{self._number}"
+
+    def changed(self, circuit: RecordedCircuit) -> None:
+        """Send a circuit that changed. Those of users and sessions are left out."""
+        if circuit.scope in ("tool", "family"):
+            self.send("circuit", circuit_part(circuit) | ({"is_family": True} if circuit.scope == "family" else {}))
+
+    def send(self, kind: str, content: Mapping[str, Any]) -> None:
+        """Send an event to every console."""
+        self._number += 1
+        event = Event(self._number, kind, content, encoded(content))
+        self._kept.append(event)
+        for queue in list(self._queues):
+            if queue.qsize() >= QUEUE - 1:
+                self._queues.discard(queue)
+                queue.put_nowait(None)  # it has one place left
+            else:
+                queue.put_nowait(event)
+
+    async def run(self) -> None:
+        """Send the changed numbers and heartbeats until cancelled."""
+        next_heartbeat = 0.0
+        loop = asyncio.get_running_loop()
+        snapshot: Snapshot | None = None
+        while True:
+            await asyncio.sleep(REFRESH_S)
+            if not self._queues:
+                self._before = {}
+                continue
+            try:
+                snapshot = await self._boards.snapshot(WINDOW_MINUTES, self._tenant, circuits=self._tenant is None)
+                self._send_stats(snapshot)
+            except Exception as error:  # noqa: BLE001 - ClickHouse may be away; the heartbeats go on and show the age
+                log.warning("the console's numbers could not be read", error=str(error) or type(error).__name__)
+            if loop.time() >= next_heartbeat:
+                next_heartbeat = loop.time() + HEARTBEAT_S - REFRESH_S / 2
+                figures = None if snapshot is None else snapshot.figures
+                self.send("heartbeat", {"now": iso(utc_now()), **self._boards.data(figures)})
+
+    def close(self) -> None:
+        """End every stream."""
+        self._closed = True
+        for queue in self._queues:
+            if queue.qsize() < QUEUE:
+                queue.put_nowait(None)
+        self._queues.clear()
+
+    async def stream(self, after: str | None, visible: Visible | None) -> AsyncIterator[bytes]:
+        """Yield events as text of a ``text/event-stream``.
+
+        Args:
+            after: The id of the last event that the console has. After a gap that is too long, the first event is ``reset``.
+            visible: What the console may see. None: everything.
+        """
+        queue: asyncio.Queue[Event | None] = asyncio.Queue(QUEUE)
+        missed = self._missed(after)
+        self._queues.add(queue)
+        try:
+            yield b"retry: 1000\n\n"
+            if missed is None:
+                yield f"id: {self.last_id}\nevent: reset\ndata: {{}}\n\n".encode()
+            for event in missed or ():
+                yield self._text(event, visible)
+            while not self._closed:
+                waiting = await queue.get()
+                if waiting is None:
+                    return
+                yield self._text(waiting, visible)
+        finally:
+            self._queues.discard(queue)
+
+    def _text(self, event: Event, visible: Visible | None) -> bytes:
+        data = event.encoded if visible is None else event.visible(visible)
+        if data is None:
+            return b""
+        return b"id: %s-%d\nevent: %s\ndata: %s\n\n" % (self._epoch.encode(), event.number, event.kind.encode(), data)
+
+    def _missed(self, after: str | None) -> list[Event] | None:
+        """Return the events after an id; None if they are not all known."""
+        if not after:
+            return []
+        epoch, _, number = after.partition("-")
+        if epoch != self._epoch or not number.isdigit() or int(number) > self._number:
+            return None
+        oldest = self._kept[0].number if self._kept else self._number + 1
+        if int(number) + 1 < oldest:
+            return None
+        return [event for event in self._kept if event.number > int(number)]
+
+    def _send_stats(self, snapshot: Snapshot) -> None:
+        now = {row["tool"]: {"stats": row["stats"], "beat_now": row["beat"][-1]} for row in snapshot.content["tools"]}
+        changed = {name: each for name, each in now.items() if self._before.get(name) != each}
+        if changed or not self._before:
+            self.send("stats", {"fleet": snapshot.content["fleet"], "tools": changed if self._before else now})
+        self._before = now

@@ -1,0 +1,332 @@
+"""The policy lab: the policies in force, a replay of another one, and setting it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal
+
+import msgspec
+import structlog
+from starlette.requests import Request
+from starlette.responses import Response
+
+from switchgear.policies import Explanation, PolicyError, PolicySet
+from switchgear.policies.glob import is_glob, matches
+from switchgear.policies.load import read_file
+from switchgear.policies.policy_set import BUILT_IN
+from switchgear_schemas.command import Command
+from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.policy import BreakerPolicy
+from switchgear_schemas.settings import Settings
+from switchgear_schemas.wire import Execution
+from switchgear_sinks.api.answers import BadRequestError, json_answer
+from switchgear_sinks.api.console.actions import Actions, Reason
+from switchgear_sinks.api.console.audit import Action
+from switchgear_sinks.api.console.figures import utc_now
+from switchgear_sinks.api.parameters import Parameters, json_body
+from switchgear_sinks.api.rights import Rights
+from switchgear_sinks.operate.known_state import KnownState, read_known
+from switchgear_sinks.operate.policy_in_force import checked_values, overridden, with_overrides
+from switchgear_sinks.replay.what_if import WhatIf
+from switchgear_sinks.repository.queries import Conditions, select
+from switchgear_sinks.store import Database
+
+log = structlog.get_logger()
+
+KEPT_S: Final = 5.0
+READ_LIMIT_S: Final = 3.0
+MOST_CALLS: Final = 300_000
+"""Calls of one replay: some seconds of work."""
+MOST_HOURS: Final = 24 * 31
+_COLUMNS: Final = (
+    "tool_name", "status", "user_id", "session_id", "execution_time_ms", "error_type", "error_message", "error_class",
+    "retry_after_s", "input_tokens", "output_tokens", "cache_creation_tokens", "cost_usd", "recorded_at",
+)  # fmt: skip
+_REPLAY: Final = (
+    'Send {"tool": "mcp:github:search", "policy": {"consecutive_failures": 3}, "hours": 24} as application/json.'
+)
+_PUT: Final = 'Send {"policy": {"consecutive_failures": 3}, "mode": "metrics_only", "reason": "replayed on a day"} as application/json.'
+
+
+class ReplayBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a replay, for a tool or a glob. The ``policy`` has the values to change."""
+
+    policy: dict[str, Any]
+    tool: str | None = None
+    pattern: str | None = None
+    hours: float = 24.0
+
+
+class PutBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a change. An empty ``policy`` without a ``mode`` removes what was set."""
+
+    policy: dict[str, Any]
+    reason: Reason
+    mode: Literal["metrics_only", "enforce"] | None = None
+    expires_in_s: float | None = None
+    dry_run: bool = False
+
+
+class EffectivePolicies:
+    """The policy file, and over it what operators set, as the workers know it.
+
+    Args:
+        settings: The policy file, the brokers and topics.
+        kafka: Ask the brokers. Without it, only the file counts.
+    """
+
+    def __init__(self, settings: Settings, *, kafka: bool) -> None:
+        self._settings = settings
+        self._kafka = kafka
+        self._turn = asyncio.Lock()
+        self._known: KnownState | None = None
+        self._read_at = float("-inf")
+
+    async def known(self, *, fresh: bool = False) -> KnownState | None:
+        """Return what the workers know, at most a few seconds old; None while Kafka does not answer."""
+        if not self._kafka:
+            return None
+        async with self._turn:
+            if fresh or time.monotonic() - self._read_at > KEPT_S:
+                try:
+                    self._known = await read_known(self._settings, timeout_s=READ_LIMIT_S)
+                except SwitchgearError as error:
+                    log.warning("the operators' policies could not be read", why=error.message)
+                    self._known = None
+                self._read_at = time.monotonic()
+            return self._known
+
+    def forget(self) -> None:
+        """Ask the brokers again next time."""
+        self._read_at = float("-inf")
+
+    def file(self) -> PolicySet:
+        """Return the policies of the file.
+
+        Raises:
+            PolicyError: The file is wrong.
+        """
+        return PolicySet.load(self._settings.policy_file)
+
+    async def explain(self, tool: str) -> Explanation:
+        """Return the policy of a tool and where each value comes from."""
+        explained = (await asyncio.to_thread(self.file)).explain(tool)
+        known = await self.known()
+        return explained if known is None else with_overrides(explained, known)
+
+    async def rows(self, tool: str) -> list[dict[str, Any]]:
+        """Return a row for every setting of a tool's policy."""
+        return rows_of(await self.explain(tool))
+
+
+def rows_of(explained: Explanation) -> list[dict[str, Any]]:
+    """Return a row for every setting, with its value and source."""
+    values = explained.policy.model_dump(mode="json")
+    cusum = values.pop("cusum")
+    flat = values | ({"cusum": None} if cusum is None else {f"cusum.{key}": cusum[key] for key in cusum})
+    set_by = overridden(explained)
+    found = []
+    for name in sorted(flat):
+        title = explained.sources.get(name, BUILT_IN)
+        if name in set_by:
+            source, pattern = "override", set_by[name]
+        elif title == BUILT_IN:
+            source, pattern = "default", None
+        else:
+            source, pattern = "file", title.strip("[]").partition(".")[2].strip('"') or None
+        found.append({"setting": name, "value": flat[name], "source": source, "pattern": pattern})
+    return found
+
+
+class Policies:
+    """The handlers.
+
+    Args:
+        db: The stored calls.
+        settings: The policy file.
+        effective: The policies in force.
+        actions: Sends and records a change.
+    """
+
+    def __init__(self, db: Database, settings: Settings, effective: EffectivePolicies, actions: Actions) -> None:
+        self._db = db
+        self._settings = settings
+        self._effective = effective
+        self._actions = actions
+        self._turn = asyncio.Lock()
+        actions.after.append(effective.forget)
+
+    async def listed(self, request: Request) -> Response:
+        """Answer ``GET /v1/policies``: the rules of the file, and what operators set over them."""
+        Parameters(request.query_params, ())
+        Rights.of(request).check_unrestricted("Policies")
+        known, written = await asyncio.gather(self._effective.known(), asyncio.to_thread(self._written))
+        return json_answer(
+            {
+                "file": None if self._settings.policy_file is None else str(self._settings.policy_file),
+                "built_in": BreakerPolicy().model_dump(mode="json"),
+                "default": written.get("default") or {},
+                "rules": [{"pattern": name, "values": values} for name, values in (written.get("tools") or {}).items()],
+                "families": [
+                    {"pattern": name, "values": values} for name, values in (written.get("family") or {}).items()
+                ],
+                "overrides": None if known is None else overrides_of(known),
+            }
+        )
+
+    async def replay(self, request: Request) -> Response:
+        """Answer ``POST /v1/policies/replay``: what the present policy and a proposed one would have done."""
+        rights, body = Rights.of(request), await json_body(request, ReplayBody, _REPLAY)
+        pattern = body.tool or body.pattern
+        if not pattern or (body.tool and body.pattern):
+            raise BadRequestError("Give either tool or pattern.", hint=_REPLAY)
+        rights.check_tool(pattern)
+        if not 0 < body.hours <= MOST_HOURS:
+            raise BadRequestError(f"hours must be more than 0 and at most {MOST_HOURS}, got {body.hours:g}.")
+        checked(body.policy)
+        since = utc_now() - timedelta(hours=body.hours)
+        calls, truncated = await self._calls(pattern, rights.tenant(None), since)
+        file, known = await asyncio.to_thread(self._effective.file), await self._effective.known()
+        base: dict[str, BreakerPolicy] = {}
+
+        def present(tool: str) -> BreakerPolicy:
+            if tool not in base:
+                explained = file.explain(tool)
+                base[tool] = (explained if known is None else with_overrides(explained, known)).policy
+            return base[tool]
+
+        def proposed(tool: str) -> BreakerPolicy:
+            return changed(present(tool), body.policy)
+
+        async with self._turn:  # one replay at a time: it takes a whole processor
+            before = await asyncio.to_thread(WhatIf(present).run, calls)
+            after = await asyncio.to_thread(WhatIf(_cached(proposed)).run, calls)
+        return json_answer(
+            {
+                "pattern": pattern,
+                "since": since.isoformat(),
+                "calls": len(calls),
+                "truncated": truncated,
+                "present": before,
+                "proposed": after,
+            }
+        )
+
+    async def put(self, request: Request) -> Response:
+        """Answer ``PUT /v1/policies/{pattern}``: set values over the file's, or remove them."""
+        pattern: str = request.path_params["pattern"]
+        rights = Rights.of(request)
+        rights.check_all_tenants("Policies, which all tenants share,")
+        if is_glob(pattern):
+            rights.check_unrestricted_tools("A policy for a glob")
+        rights.check_tool(pattern)
+        body = await json_body(request, PutBody, _PUT)
+        if body.expires_in_s is not None:
+            raise BadRequestError(
+                "A policy has no end.", hint="Leave out expires_in_s, and undo it: POST /v1/audit/{id}/undo."
+            )
+        values = body.policy | ({} if body.mode is None else {"mode": body.mode})
+        policy = checked(values) if values else BreakerPolicy()
+        known = await self._effective.known(fresh=True)
+        set_before = {} if known is None else values_set(known, pattern)
+        before = await self._state(pattern, set_before)
+        merged = set_before | policy.model_dump(mode="json", exclude_unset=True) if values else {}
+        if body.dry_run:
+            return json_answer({"before": before, "after": await self._state(pattern, merged)})
+        action = Action.of(request, "set_policy", pattern, body.reason)
+        target = {"tool_name": pattern, "verb": "set_policy"}
+        undo: list[dict[str, Any]] = [target | {"policy": {}}]
+        if set_before:
+            undo.append(target | {"policy": set_before})
+        command = Command(tool_name=pattern, verb="set_policy", actor=action.actor, reason=action.reason, policy=policy)
+        return await self._actions.carry_out(
+            replace(action, before=before, undo=None if known is None else undo),
+            [command],
+            expected=await self._state(pattern, merged),
+        )
+
+    async def _state(self, pattern: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is set for a pattern, and for a tool its whole policy with these values."""
+        if is_glob(pattern):
+            return {"values": dict(values)}
+        file = await asyncio.to_thread(self._effective.file)
+        return {"values": dict(values), "policy": changed(file.effective(pattern), values).model_dump(mode="json")}
+
+    def _written(self) -> Mapping[str, Any]:
+        path = self._settings.policy_file
+        return {} if path is None else read_file(path)
+
+    async def _calls(self, pattern: str, tenant: str | None, since: datetime) -> tuple[list[Execution], bool]:
+        names = [pattern]
+        if is_glob(pattern):
+            where = Conditions(tenant)
+            rows = await self._db.rows(select("DISTINCT tool_name", "tool_counts_1m", where), where.parameters)
+            names = [row["tool_name"] for row in rows if matches(pattern, row["tool_name"])]
+        calls = Conditions(tenant).recorded(since, None).that("tool_name IN {names:Array(String)}", names=names)
+        rest = f"ORDER BY recorded_at DESC, kafka_partition DESC, kafka_offset DESC LIMIT {MOST_CALLS + 1}"
+        rows = await self._db.rows(select(_COLUMNS, "tool_metrics", calls, rest), calls.parameters)
+        return list(_executions(rows[:MOST_CALLS])), len(rows) > MOST_CALLS
+
+
+def overrides_of(known: KnownState) -> list[dict[str, Any]]:
+    """Return the names and globs that operators set values for, with the values."""
+    return [{"pattern": name, "values": values_set(known, name)} for name in known.policies_set()]
+
+
+def values_set(known: KnownState, name: str) -> dict[str, Any]:
+    """Return the values that operators set for a name or glob; empty if none."""
+    row = known.circuits.get(name)
+    if row is not None and row.policy is not None:
+        found: dict[str, Any] = json.loads(row.policy)
+        return found
+    tables = (each.tables[name] for each in known.overrides.values() if name in each.tables)
+    return json.loads(next(tables, b"{}"))  # type: ignore[no-any-return]  # a worker wrote an object
+
+
+def checked(values: Mapping[str, Any]) -> BreakerPolicy:
+    """Return a policy with only these values set.
+
+    Raises:
+        BadRequestError: A key is unknown, or a value is out of range.
+    """
+    try:
+        return checked_values(values, "policy")
+    except PolicyError as error:
+        raise BadRequestError(error.message, hint=error.hint) from None
+
+
+def changed(policy: BreakerPolicy, values: Mapping[str, Any]) -> BreakerPolicy:
+    """Return a policy with these values over it.
+
+    Raises:
+        BadRequestError: Together they are not a possible policy.
+    """
+    if not values:
+        return policy
+    try:
+        return PolicySet(dict(values), base=policy, source="policy").effective("")
+    except PolicyError as error:
+        raise BadRequestError(error.message, hint=error.hint) from None
+
+
+def _cached(policy_of: Any) -> Any:
+    found: dict[str, BreakerPolicy] = {}
+
+    def cached(tool: str) -> BreakerPolicy:
+        if tool not in found:
+            found[tool] = policy_of(tool)
+        return found[tool]
+
+    return cached
+
+
+def _executions(rows: list[dict[str, Any]]) -> Iterator[Execution]:
+    for row in reversed(rows):
+        given = {name: value for name, value in row.items() if value not in ("", None)}
+        given["error_class"] = row["error_class"] or None
+        yield Execution(**given)

@@ -1,0 +1,161 @@
+"""Circuit records as the console shows them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from switchgear.follower.view import CauseView, CircuitView, Instant, UnreadableCircuitError, read_instant
+from switchgear_schemas.explain import explain
+
+REFUSING: Final = frozenset({"open", "half_open", "forced_open"})
+"""States that refuse calls, some or all of them."""
+VERBS: Final = ("force_open", "force_close", "metrics_only", "auto", "close", "reset")
+_COMMAND_OF: Final = {
+    "forced_open": "force_open",
+    "open": "force_open",
+    "disabled": "force_close",
+    "metrics_only": "metrics_only",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCause(CauseView):
+    """Why a circuit changed its state, with everything that the sentence about it needs."""
+
+    reporters: int | None = None
+    tools: int | None = None
+    failed: int | None = None
+    window_s: float | None = None
+    slow_call_duration_threshold_ms: float | None = None
+    tolerable_failure_rate: float | None = None
+    calls_between_false_opens: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCircuit(CircuitView):
+    """One circuit with the fields that a decision about a call does not need."""
+
+    cause: RecordedCause | None = None
+    previous_state: str | None = None
+    stands_until: Instant | None = None
+
+
+def _instant(kind: type, value: Any) -> Instant:
+    return Instant(value.timestamp()) if isinstance(value, datetime) else read_instant(kind, value)
+
+
+_decoder: Final = msgspec.json.Decoder(RecordedCircuit, dec_hook=_instant)
+
+
+def decode_record(value: bytes) -> RecordedCircuit:
+    """Decode one record of the circuits topic. Unknown fields are skipped.
+
+    Raises:
+        UnreadableCircuitError: The bytes are not a circuit record.
+    """
+    try:
+        return _decoder.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableCircuitError(f"not a circuit record: {error}") from None
+
+
+def stored_record(row: Mapping[str, Any]) -> RecordedCircuit:
+    """Return a circuit from a stored row of ``CircuitsRepository``."""
+    return msgspec.convert(dict(row), RecordedCircuit, dec_hook=_instant, builtin_types=(datetime,))
+
+
+def iso(moment: float | datetime | None) -> str | None:
+    """Return a time as ISO 8601 in UTC, with milliseconds. A number is seconds since 1970."""
+    if moment is None:
+        return None
+    at = moment if isinstance(moment, datetime) else datetime.fromtimestamp(moment, UTC)
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def sentence(cause: Any, counts: Any, state: str) -> str | None:
+    """Return why a circuit is in its state, as a sentence. None if its record has no cause."""
+    words = explain(cause, counts, state=state)
+    return f"{words[:1].upper()}{words[1:]}." if words else None
+
+
+def document(text: str) -> dict[str, Any] | None:
+    """Return what a JSON column of ``circuit_transitions`` holds; None if it is empty."""
+    return json.loads(text) if text else None
+
+
+def circuit_part(circuit: RecordedCircuit) -> dict[str, Any]:
+    """Return the fields of one circuit, as ``now`` and ``live`` have them."""
+    cause, lease = circuit.cause, circuit.leases[0] if circuit.leases else None
+    state = "forced_open" if circuit.forced else circuit.state
+    return {
+        "tool": circuit.tool_name,
+        "circuit_id": circuit.circuit_id,
+        "family": circuit.family,
+        "state": state,
+        "since": iso(circuit.changed_at),
+        "version": circuit.version,
+        "why": sentence(cause, None, circuit.state),
+        "rule": None if cause is None else cause.rule,
+        "value": None if cause is None else cause.value,
+        "threshold": None if cause is None else cause.threshold,
+        "sample": None if cause is None else cause.sample,
+        "reporters": None if cause is None else cause.reporters,
+        "last_error": circuit.last_error,
+        "next_probe_at": iso(circuit.open_until) if state == "open" else None,
+        "lease": None if lease is None else {"holder": lease.emitter_id, "expires_at": iso(lease.expires_at)},
+        "permits_left": circuit.permits_left,
+        "ramp": circuit.admitted_share if circuit.recovers else None,
+        "expires_at": iso(circuit.stands_until),
+        "override": _override(circuit, state),
+    }
+
+
+def no_circuit(tool: str, family: str | None) -> dict[str, Any]:
+    """Return the same fields for a tool without a record: its circuit is closed and has never changed."""
+    return dict.fromkeys(
+        (
+            "since", "why", "rule", "value", "threshold", "sample", "reporters", "last_error", "next_probe_at", "lease", "ramp",
+            "expires_at", "override",
+        )
+    ) | {"tool": tool, "circuit_id": tool, "family": family, "state": "closed", "version": 0, "permits_left": 0}  # fmt: skip
+
+
+def _override(circuit: RecordedCircuit, state: str) -> dict[str, Any] | None:
+    cause = circuit.cause
+    if cause is None or cause.rule != "command" or state not in _COMMAND_OF:
+        return None
+    return {
+        "command": _COMMAND_OF[state],
+        "actor": cause.actor,
+        "reason": cause.reason,
+        "at": iso(circuit.changed_at),
+    }
+
+
+def advice(part: Mapping[str, Any], kind: str | None) -> str | None:
+    """Return what an operator should do about a tool; None if nothing."""
+    state = part["state"]
+    if part["override"] is not None or state in {"forced_open", "disabled", "metrics_only"}:
+        until = "It ends by itself." if part["expires_at"] is not None else "It holds until you end it."
+        return f"An operator or the policy decides here. {until} Use auto to let the rules decide again."
+    if state == "half_open":
+        return "Wait for the probe calls: they decide."
+    if part["ramp"] is not None:
+        return "Wait: the tool recovers, and a share of the calls is admitted."
+    return _ADVICE.get((state, kind)) or _ADVICE.get((state, None))
+
+
+_REJECTS: Final = "The tool answers and rejects the arguments. Correct the callers' prompts or schemas."
+_ADVICE: Final[dict[tuple[str, str | None], str]] = {
+    ("open", None): "Check the server. Calls are refused until a probe succeeds. Force it open if it must stay off.",
+    ("open", "rejects_arguments"): _REJECTS,
+    ("closed", "rejects_arguments"): _REJECTS,
+    ("closed", "down"): "Many calls fail, and the circuit is closed. Check the server, or force it open.",
+}

@@ -1,0 +1,81 @@
+/** The order, the filter and the groups of the table of tools. No browser is needed here. */
+import { byUrgency } from "./store.js";
+
+/** @import { Family, Tool } from "../../types.js" */
+
+/** @typedef {{ kind: "tool", tool: Tool, inside: boolean } | { kind: "family", name: string, family: Family | null, tools: Tool[] }} Row */
+
+/** @type {Record<string, (tool: Tool) => number | string>} */
+const VALUES = {
+  tool: (tool) => tool.tool,
+  calls: (tool) => -tool.stats.calls,
+  errors: (tool) => -tool.stats.errors,
+  rate: (tool) => -(tool.stats.error_rate ?? -1),
+  refused: (tool) => -tool.stats.refused,
+  p50: (tool) => -(tool.stats.p50_ms ?? -1),
+  p95: (tool) => -(tool.stats.p95_ms ?? -1),
+  p99: (tool) => -(tool.stats.p99_ms ?? -1),
+};
+
+/**
+ * Return a test for names: globs if there is a * or ?, otherwise a part of the name, whatever its case.
+ * @param {string} text
+ */
+export function matcher(text) {
+  const wanted = text.trim().toLowerCase();
+  if (!wanted) return () => true;
+  if (!/[*?]/.test(wanted)) return (/** @type {string} */ name) => name.toLowerCase().includes(wanted);
+  const source = wanted
+    .replace(/[.+^${}()|[\]\\]/g, "\\$&")
+    .replaceAll("*", ".*")
+    .replaceAll("?", ".");
+  const pattern = new RegExp(`^${source}$`);
+  return (/** @type {string} */ name) => pattern.test(name.toLowerCase());
+}
+
+/**
+ * Return the rows of the table.
+ * @param {Iterable<Tool>} tools
+ * @param {Map<string, Family>} families
+ * @param {{ filter?: string, state?: string, sort?: string, grouped?: boolean }} how `sort` begins with - to turn it around
+ * @returns {Row[]}
+ */
+export function listing(tools, families, how) {
+  const matches = matcher(how.filter ?? "");
+  const kept = [...tools]
+    .filter((tool) => matches(tool.tool) && (!how.state || tool.state === how.state))
+    .sort(order(how.sort ?? ""));
+  if (!how.grouped) return kept.map((tool) => ({ kind: "tool", tool, inside: false }));
+  /** @type {Map<string, Tool[]>} */
+  const groups = new Map();
+  /** @type {(Row | string)[]} */
+  const places = [];
+  for (const tool of kept) {
+    const group = tool.family ? groups.get(tool.family) : undefined;
+    if (group) group.push(tool);
+    else if (tool.family) {
+      groups.set(tool.family, [tool]);
+      places.push(tool.family);
+    } else places.push({ kind: "tool", tool, inside: false });
+  }
+  return places.flatMap((place) => {
+    if (typeof place !== "string") return [place];
+    const inside = groups.get(place) ?? [];
+    return [
+      /** @type {Row} */ ({ kind: "family", name: place, family: families.get(place) ?? null, tools: inside }),
+      ...inside.map((tool) => /** @type {Row} */ ({ kind: "tool", tool, inside: true })),
+    ];
+  });
+}
+
+/** @param {string} sort */
+function order(sort) {
+  const back = sort.startsWith("-");
+  const value = VALUES[back ? sort.slice(1) : sort];
+  if (!value) return byUrgency;
+  return (/** @type {Tool} */ one, /** @type {Tool} */ other) => {
+    const [a, b] = [value(one), value(other)];
+    const compared = a < b ? -1 : a > b ? 1 : one.tool < other.tool ? -1 : 1;
+    return back ? -compared : compared;
+  };
+}

@@ -1,0 +1,46 @@
+import { html } from "../html.js";
+import { localOpens } from "../store.js";
+import { count, percent, plural } from "../format.js";
+import { Fact, SavedFact, Wasted } from "./facts.js";
+import { Clock, Countdown } from "./time.js";
+
+/** @import { Circuit, Tool } from "../../../types.js" */
+
+/** What happens next with a circuit: a probe, its verdict, the end of a command, or nothing by itself. */
+export function NextFact(/** @type {{ circuit: Circuit }} */ { circuit }) {
+  if (circuit.state === "half_open" && circuit.lease) {
+    return html`<${Fact} name="Probing" tone="warn" note=${html`by ${circuit.lease.holder}`}>
+      ${circuit.lease.expires_at ? html`<${Countdown} to=${circuit.lease.expires_at} due="no answer" />` : "now"}
+    <//>`;
+  }
+  if (circuit.state === "half_open")
+    return html`<${Fact} name="Next probe" note=${circuit.permits_left ? `${plural(circuit.permits_left, "probe")} left` : ""}>the next call<//>`;
+  if (circuit.expires_at)
+    return html`<${Fact} name="Command ends" note=${html`<${Clock} at=${circuit.expires_at} />`}><${Countdown} to=${circuit.expires_at} due="now" /><//>`;
+  if (circuit.state === "forced_open") return html`<${Fact} name="Ends" note="until an operator acts">never<//>`;
+  if (circuit.next_probe_at)
+    return html`<${Fact} name="Next probe" note=${circuit.lease ? `by ${circuit.lease.holder}` : ""}><${Countdown} to=${circuit.next_probe_at} due="the next call" /><//>`;
+  if (circuit.ramp !== null && circuit.ramp !== undefined && circuit.ramp < 1)
+    return html`<${Fact} name="Recovering">${percent(circuit.ramp)} of calls go<//>`;
+  return null;
+}
+
+/** @param {{ tool: Tool }} props */
+export function CircuitFacts({ tool }) {
+  const blast = tool.blast;
+  return html`<dl class="facts">
+    <${NextFact} circuit=${tool} />
+    <${Fact} name="Errors, last hour" tone=${tool.stats.errors ? "bad" : ""} note=${`${count(tool.stats.errors)} of ${count(tool.stats.calls)} calls`}>${percent(tool.stats.error_rate)}<//>
+    ${tool.wasted.calls ? html`<${Wasted} wasted=${tool.wasted} />` : null}
+    ${tool.saved.refused ? html`<${SavedFact} saved=${tool.saved} />` : null}
+    ${
+      blast?.services
+        ? html`<${Fact} name="Reaches" note=${[blast.users ? plural(blast.users, "user") : "", blast.sessions ? plural(blast.sessions, "session") : ""].filter(Boolean).join(" · ")} title=${blast.top_services.join(", ")}>
+          ${plural(blast.services, "service")}
+        <//>`
+        : null
+    }
+    ${tool.reporters ? html`<${Fact} name="Reported by">${plural(tool.reporters, "process", "processes")}<//>` : null}
+    ${localOpens(tool) ? html`<${Fact} name="Opened locally" title="Processes that opened a circuit of their own">${plural(localOpens(tool), "process", "processes")}<//>` : null}
+  </dl>`;
+}

@@ -1,0 +1,54 @@
+/** What the API says about policies. */
+
+/** @import { PolicyValue } from "../../types.js" */
+
+/**
+ * Return the values that a pattern has now, by its own table and by operators. Other tables may add more.
+ * @param {any} answer of /v1/policies
+ * @param {string} pattern
+ * @returns {Record<string, unknown>}
+ */
+export function currentPolicy(answer, pattern) {
+  const tables = [...(answer?.rules ?? []), ...(answer?.overrides ?? [])];
+  return Object.assign(
+    {},
+    ...tables.filter((table) => table.pattern === pattern).map((table) => table.policy ?? table.values ?? {}),
+  );
+}
+
+/**
+ * Return the effective values of a tool as a policy: "cusum.x" is the value x of the table cusum.
+ * @param {PolicyValue[] | undefined} values
+ * @returns {Record<string, unknown>}
+ */
+export function valuesOf(values) {
+  /** @type {Record<string, unknown>} */
+  const policy = {};
+  for (const { setting, value } of values ?? []) {
+    const [table, inner] = setting.split(".");
+    if (table && inner) policy[table] = { .../** @type {object} */ (policy[table] ?? {}), [inner]: value };
+    else policy[setting] = value;
+  }
+  return policy;
+}
+
+/**
+ * Return the values of a policy that another one sets too. In a table, only the values that the other one sets.
+ * @param {Record<string, unknown>} present
+ * @param {Record<string, unknown>} policy
+ * @returns {Record<string, unknown>}
+ */
+export function valuesIn(present, policy) {
+  const isTable = (/** @type {unknown} */ value) =>
+    typeof value === "object" && value !== null && !Array.isArray(value);
+  return Object.fromEntries(
+    Object.entries(policy).map(([name, value]) => {
+      const held = present[name];
+      if (!isTable(value) || !isTable(held)) return [name, held];
+      return [
+        name,
+        valuesIn(/** @type {Record<string, unknown>} */ (held), /** @type {Record<string, unknown>} */ (value)),
+      ];
+    }),
+  );
+}

@@ -1,0 +1,272 @@
+/** What the console knows about the fleet: a snapshot, and the changes that arrive after it. No browser is needed here. */
+
+/** @import { Circuit, Family, Fleet, Freshness, Heartbeat, Minute, NowAnswer, State, StatsEvent, Tool } from "../../types.js" */
+
+export const MINUTES = 60;
+const REFUSING = new Set(["open", "half_open", "forced_open"]);
+const RANK = /** @type {Record<string, number>} */ ({
+  open: 0,
+  forced_open: 1,
+  half_open: 2,
+  metrics_only: 3,
+  disabled: 4,
+  closed: 5,
+});
+const CIRCUIT_FIELDS = /** @type {const} */ ([
+  "state",
+  "since",
+  "version",
+  "why",
+  "rule",
+  "value",
+  "threshold",
+  "sample",
+  "reporters",
+  "last_error",
+  "next_probe_at",
+  "lease",
+  "permits_left",
+  "ramp",
+  "expires_at",
+  "override",
+]);
+const NO_WASTE = { calls: 0, tokens: 0, usd: 0, seconds: 0 };
+
+/** @param {{ state: string }} circuit */
+export const isBroken = (circuit) => REFUSING.has(circuit.state);
+
+/**
+ * Return how many processes have opened a circuit of their own for a tool.
+ * @param {Tool} tool
+ */
+export const localOpens = (tool) =>
+  Array.isArray(tool.local_opens) ? tool.local_opens.length : (tool.local_opens ?? 0);
+
+/**
+ * Order tools as an operator reads them: what is broken, by its errors in the window, then what is commanded, then by errors and calls.
+ * @param {Tool} one @param {Tool} other
+ */
+export function byUrgency(one, other) {
+  const broken = Number(isBroken(other)) - Number(isBroken(one));
+  if (broken) return broken;
+  if (!isBroken(one)) {
+    const closed = Number(one.state === "closed") - Number(other.state === "closed");
+    if (closed) return closed;
+  }
+  return (
+    other.stats.errors - one.stats.errors ||
+    other.stats.calls - one.stats.calls ||
+    (RANK[one.state] ?? 9) - (RANK[other.state] ?? 9) ||
+    (one.tool < other.tool ? -1 : 1)
+  );
+}
+
+export class Store {
+  constructor() {
+    /** @type {Map<string, Tool>} */
+    this.tools = new Map();
+    /** @type {Map<string, Family>} */
+    this.families = new Map();
+    /** @type {Fleet | null} */
+    this.fleet = null;
+    /** @type {Freshness} */
+    this.data = { newest_event_at: null, circuits_fresh: true, circuits_age_s: null };
+    /** Rises with every change, so that a view knows when to render. */
+    this.revision = 0;
+    /** Rises when a tool must move to another place of the list. */
+    this.orderRevision = 0;
+    /** Milliseconds that the server's clock is ahead of this one. */
+    this.offsetMs = 0;
+    /** @type {Map<string, number>} when a tool's state changed on this screen, in milliseconds of the server's clock */
+    this.changedAt = new Map();
+    this.minute = 0;
+    /** @type {Tool[]} */
+    this.sortedTools = [];
+    this.sortedAt = -1;
+  }
+
+  /** @param {number} localMs */
+  serverNow(localMs) {
+    return localMs + this.offsetMs;
+  }
+
+  /** @param {NowAnswer} now @param {number} localMs */
+  load(now, localMs) {
+    this.offsetMs = Date.parse(now.checked_at) - localMs;
+    this.minute = minuteOf(Date.parse(now.checked_at));
+    const [tools, families] = [this.tools, this.families];
+    this.tools = new Map(
+      now.tools.map((tool) => [
+        tool.tool,
+        newer({ ...withForcedState(tool), beat: padded(tool.beat) }, tools.get(tool.tool)),
+      ]),
+    );
+    this.families = new Map(
+      now.families.map((family) => [nameOf(family), newer(withForcedState(family), families.get(nameOf(family)))]),
+    );
+    this.fleet = now.fleet;
+    this.data = now.data;
+    this.revision += 1;
+    this.orderRevision += 1;
+  }
+
+  /**
+   * Apply a circuit's record. Return the change of state, or null if there is none.
+   * @param {Circuit} record @param {number} localMs
+   * @returns {{ circuit: Circuit, from: State | null } | null}
+   */
+  applyCircuit(record, localMs) {
+    record = withForcedState(record);
+    const key = record.is_family ? (record.family ?? record.tool) : record.tool;
+    const held = record.is_family ? this.families.get(key) : this.tools.get(key);
+    if (held && record.version < held.version) return null;
+    // What was advised for another state is wrong now; the next load of the page has new advice.
+    const stale = held && held.state !== record.state ? { action: null, kind: null } : {};
+    if (record.is_family) {
+      const tools = /** @type {Family | undefined} */ (held)?.tools ?? [];
+      this.families.set(key, { ...held, tools, ...stale, ...record });
+    } else {
+      const known = this.tools.get(key) ?? emptyTool();
+      this.tools.set(key, { ...known, ...stale, ...record });
+    }
+    this.revision += 1;
+    if (held?.state === record.state) return null;
+    this.orderRevision += 1;
+    this.changedAt.set(key, this.serverNow(localMs));
+    this.countStates();
+    return { circuit: record, from: held?.state ?? null };
+  }
+
+  /** @param {StatsEvent} event @param {number} localMs */
+  applyStats(event, localMs) {
+    this.advance(localMs);
+    if (event.fleet) this.fleet = event.fleet;
+    for (const [name, change] of Object.entries(event.tools ?? {})) {
+      const held = this.tools.get(name) ?? { ...emptyTool(), tool: name, circuit_id: name };
+      const beat = change.beat_now ? [...held.beat.slice(0, -1), change.beat_now] : held.beat;
+      this.tools.set(name, { ...held, stats: change.stats, beat });
+    }
+    this.countStates();
+    this.revision += 1;
+  }
+
+  /** @param {Heartbeat} event @param {number} localMs */
+  applyHeartbeat(event, localMs) {
+    this.offsetMs = Date.parse(event.now) - localMs;
+    this.data = event;
+    this.advance(localMs);
+    this.revision += 1;
+  }
+
+  /**
+   * Move the strips of minutes along with the clock.
+   * @param {number} localMs
+   */
+  advance(localMs) {
+    const minute = minuteOf(this.serverNow(localMs));
+    const passed = Math.min(minute - this.minute, MINUTES);
+    if (!this.minute || passed <= 0) return;
+    this.minute = minute;
+    const blank = Array.from({ length: passed }, () => ({ calls: 0, errors: 0 }));
+    for (const [name, tool] of this.tools)
+      this.tools.set(name, { ...tool, beat: [...tool.beat, ...blank].slice(-MINUTES) });
+  }
+
+  /** Count the states again: they change before the next numbers of the fleet arrive. */
+  countStates() {
+    if (!this.fleet) return;
+    let open = 0;
+    let half = 0;
+    for (const tool of this.tools.values()) {
+      if (tool.state === "open" || tool.state === "forced_open") open += 1;
+      if (tool.state === "half_open") half += 1;
+    }
+    this.fleet = { ...this.fleet, open, half_open: half, tools: Math.max(this.fleet.tools, this.tools.size) };
+  }
+
+  /** All tools by urgency. The array is the same until something changes. */
+  sorted() {
+    if (this.sortedAt !== this.revision) {
+      this.sortedTools = [...this.tools.values()].sort(byUrgency);
+      this.sortedAt = this.revision;
+    }
+    return this.sortedTools;
+  }
+
+  brokenFamilies() {
+    return [...this.families.values()].filter(isBroken);
+  }
+}
+
+/** @param {number} ms */
+const minuteOf = (ms) => Math.floor(ms / 60_000);
+
+/**
+ * Return a circuit as an operator thinks of it. Forced open for a time, it is open until then in its record.
+ * @template {Circuit} T
+ * @param {T} circuit
+ * @returns {T}
+ */
+export function withForcedState(circuit) {
+  if (circuit.state !== "open" || circuit.override?.command !== "force_open") return circuit;
+  return { ...circuit, state: "forced_open", expires_at: circuit.expires_at ?? circuit.next_probe_at };
+}
+
+/** @param {Family} family */
+const nameOf = (family) => family.family ?? family.tool;
+
+/**
+ * Return a circuit as loaded, or with the state of a newer record that the stream has brought before.
+ * @template {Circuit} T
+ * @param {T} loaded
+ * @param {T | undefined} held
+ * @returns {T}
+ */
+function newer(loaded, held) {
+  if (!held || held.version <= loaded.version) return loaded;
+  /** @type {T} */
+  const merged = { ...loaded };
+  for (const field of CIRCUIT_FIELDS) Object.assign(merged, { [field]: held[field] });
+  return merged;
+}
+
+/** @param {Minute[] | undefined} beat */
+function padded(beat) {
+  const held = (beat ?? []).slice(-MINUTES);
+  return [...Array.from({ length: MINUTES - held.length }, () => ({ calls: 0, errors: 0 })), ...held];
+}
+
+/** @returns {Tool} */
+function emptyTool() {
+  return {
+    tool: "",
+    circuit_id: "",
+    family: null,
+    state: "closed",
+    since: null,
+    version: 0,
+    why: null,
+    kind: null,
+    rule: null,
+    value: null,
+    threshold: null,
+    sample: null,
+    reporters: null,
+    last_error: null,
+    next_probe_at: null,
+    lease: null,
+    permits_left: null,
+    ramp: null,
+    expires_at: null,
+    override: null,
+    stats: { calls: 0, errors: 0, timeouts: 0, refused: 0, error_rate: null, p50_ms: null, p95_ms: null, p99_ms: null },
+    beat: padded([]),
+    wasted: NO_WASTE,
+    saved: { refused: 0, tokens: 0, usd: 0, seconds: 0 },
+    blast: null,
+    action: null,
+    opened_at: null,
+    opened_why: null,
+    local_opens: 0,
+  };
+}

@@ -1,0 +1,123 @@
+"""Serve the console's pages and their files.
+
+The pages are one HTML document and ES modules, without a build step. The address of every file has a hash of all files in it, so
+browsers keep files without asking again, and a new release never mixes with an old one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+ASSETS: Final = Path(__file__).parent / "assets"
+PAGES: Final = (
+    "/",
+    "/tool/{name:path}",
+    "/timeline",
+    "/lab",
+    "/calls",
+    "/sql",
+    "/dead",
+    "/system",
+    "/audit",
+    "/login",
+)
+"""The paths that answer with the document. Its script shows the page."""
+PAGE_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self';"
+        " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+_TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+_DOCUMENT: Final = "index.html"
+_PREFIX: Final = "/assets/"
+_FOREVER: Final = "public, max-age=31536000, immutable"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    content: bytes
+    compressed: bytes
+    media_type: str
+    etag: str
+
+    @classmethod
+    def of(cls, content: bytes, media_type: str) -> _File:
+        return cls(
+            content,
+            gzip.compress(content, mtime=0),
+            media_type,
+            f'"{hashlib.sha256(content).hexdigest()[:20]}"',
+        )
+
+    def answer(self, request: Request, cache: str, headers: dict[str, str] | None = None) -> Response:
+        held = {"ETag": self.etag, "Cache-Control": cache, "Vary": "Accept-Encoding"} | PAGE_HEADERS | (headers or {})
+        if self.etag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=held)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(self.compressed, headers=held | {"Content-Encoding": "gzip"}, media_type=self.media_type)
+        return Response(self.content, headers=held, media_type=self.media_type)
+
+
+class ConsolePages:
+    """The routes of the console's pages.
+
+    Args:
+        folder: The folder with the files. They are read once.
+    """
+
+    def __init__(self, folder: Path = ASSETS) -> None:
+        contents = {
+            str(path.relative_to(folder).as_posix()): path.read_bytes()
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and path.suffix in _TYPES
+        }
+        document = (folder / _DOCUMENT).read_text()
+        whole = hashlib.sha256(document.encode())
+        for name, content in contents.items():
+            whole.update(name.encode() + b"\0" + content + b"\0")
+        self.base = f"{_PREFIX}{whole.hexdigest()[:16]}"
+        """The folder of the files in addresses."""
+        self._files = {name: _File.of(content, _TYPES[Path(name).suffix]) for name, content in contents.items()}
+        modules = [name for name in contents if name.endswith(".js") and not name.endswith("theme.js")]
+        preloads = "\n".join(f'    <link rel="modulepreload" href="{self.base}/{name}" />' for name in modules)
+        text = document.replace("    <!-- modules -->", preloads).replace("%ASSETS%", self.base)
+        self._document = _File.of(text.encode(), "text/html; charset=utf-8")
+
+    @property
+    def routes(self) -> list[Route]:
+        """The routes of the document and of the files."""
+        return [
+            *(Route(path, self._show, methods=["GET"]) for path in PAGES),
+            Route(_PREFIX + "{build}/{name:path}", self._asset, methods=["GET"]),
+        ]
+
+    async def _show(self, request: Request) -> Response:
+        return self._document.answer(request, "no-cache")
+
+    async def _asset(self, request: Request) -> Response:
+        found = self._files.get(request.path_params["name"])
+        if found is None or not request.url.path.startswith(self.base + "/"):
+            raise HTTPException(404)
+        return found.answer(request, _FOREVER)

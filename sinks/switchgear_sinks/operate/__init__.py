@@ -1,0 +1,1 @@
+"""Commands of operators: sending them, their results, and what the workers know."""

@@ -1,0 +1,23 @@
+"""The scripts of the console's pages have right types, and their form is that of the formatter."""
+
+import subprocess
+
+import pytest
+
+from switchgear_sinks.console.update_vendor import HERE as CONSOLE
+from tests.support.browser import install_packages
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def packages():
+    install_packages()
+
+
+@pytest.mark.parametrize("script", ["types", "format:check"])
+def test_scripts_of_the_console_pass(script):
+    done = subprocess.run(
+        ["npm", "run", "--silent", script], cwd=CONSOLE, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout[-5_000:] + done.stderr[-2_000:]

@@ -1,0 +1,67 @@
+"""The gateway's routes for circuits on a real server, behind the real access control."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+
+import uvicorn
+from starlette.applications import Starlette
+
+from switchgear_access.authenticator import Authenticator
+from switchgear_access.cors import Origins
+from switchgear_access.hosts import KnownHosts
+from switchgear_access.limits import Limits
+from switchgear_access.middleware import AccessControl
+from switchgear_access.principal import Role
+from switchgear_access.token_source import TokenSource
+from switchgear_gateway.circuits import CircuitRoutes
+
+MOST = 10_000
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    routes: CircuitRoutes, tokens: tuple[TokenSource, ...] = (), *, send_buffer: int | None = None
+) -> AsyncIterator[int]:
+    """Serve the routes while the block runs. Yield the port.
+
+    Args:
+        routes: The routes.
+        tokens: Without any, only this machine is served.
+        send_buffer: Bytes that the system holds for one client.
+    """
+    app = AccessControl(
+        Starlette(routes=list(routes.routes)),
+        authenticator=Authenticator(tokens),
+        hosts=KnownHosts(None, "127.0.0.1:0", "x"),
+        role_of=lambda _scope: Role.READ,
+        limits=Limits(requests_per_token=MOST, requests_per_address=MOST),
+        origins=Origins(None),
+    )
+    listening = socket.create_server(("127.0.0.1", 0), backlog=4_096)
+    if send_buffer is not None:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="off", http="h11", ws="none", backlog=4_096
+    )
+    server = _Server(config)
+    running = asyncio.ensure_future(routes.run())
+    serve = asyncio.ensure_future(server.serve(sockets=[listening]))
+    try:
+        yield listening.getsockname()[1]
+    finally:
+        routes.stop()
+        server.should_exit = True
+        async with asyncio.timeout(20):
+            await serve
+        running.cancel()
+        await asyncio.wait([running], timeout=5)
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self):
+        yield

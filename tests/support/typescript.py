@@ -1,0 +1,49 @@
+"""The TypeScript client, built, for tests that run Node.js programs with it."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from tests.support.snippets import REPOSITORY
+
+SOURCE: Final = REPOSITORY / "producers" / "typescript"
+_LEFT_OUT: Final = ("node_modules", "dist", "build")
+_LIMIT_S: Final = 280
+
+
+def built_client() -> Path:
+    """Return a folder with the built package in ``node_modules``, for Node.js programs that a test writes beside it.
+
+    It is built once for each state of the sources, apart from them: a developer's own build stays as it is.
+    """
+    home = Path(sys.prefix) / "adapters"
+    home.mkdir(exist_ok=True)
+    with (home / "typescript.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        folder, digest = home / "typescript", _digest()
+        stamp = folder / "built"
+        if not stamp.exists() or stamp.read_text() != digest:
+            shutil.rmtree(folder, ignore_errors=True)
+            package = folder / "node_modules" / "@switchgear" / "client"
+            shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns(*_LEFT_OUT))
+            for command in (["npm", "ci", "--no-audit", "--no-fund", "--prefer-offline"], ["npm", "run", "build"]):
+                done = subprocess.run(
+                    command, cwd=package, capture_output=True, text=True, timeout=_LIMIT_S, check=False
+                )
+                assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-3_000:]
+            stamp.write_text(digest)
+        return folder
+
+
+def _digest() -> str:
+    found = hashlib.sha256()
+    built_from = ("package.json", "package-lock.json", "tsconfig.json", ".npmrc")
+    for path in [*(SOURCE / name for name in built_from), *sorted((SOURCE / "src").rglob("*.ts"))]:
+        found.update(f"{path.relative_to(SOURCE)}\0".encode() + path.read_bytes())
+    return found.hexdigest()

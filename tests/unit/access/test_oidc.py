@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from switchgear_access.oidc import OidcLogin, local_path
+from switchgear_schemas.access_settings import AccessSettings
+from switchgear_schemas.errors import SettingsError
+
+
+@pytest.mark.parametrize("path", ["/", "/tool/mcp:x:y?hours=6#errors", "/calls?text=//x", "/a%2f%2fb"])
+def test_path_of_this_server_is_kept(path):
+    assert local_path(path) == path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [None, "", "x", "https://evil", "//evil", "/\\evil", "/a\\..\\b", "/\tevil", "/\n/evil", "\t//evil", "/login", "/login/oidc", "/" + "x" * 2000],
+)  # fmt: skip
+def test_address_elsewhere_becomes_the_first_page(path):
+    assert local_path(path) == "/"
+
+
+@given(st.text())
+def test_result_is_always_a_path_that_a_browser_keeps_on_this_host(text):
+    found = local_path(text)
+    assert found.startswith("/")
+    assert not found.startswith(("//", "/\\"))
+    assert found.isprintable()
+
+
+@pytest.mark.parametrize(
+    "given_settings",
+    [{"access_oidc_client_id": "c"}, {"access_oidc_client_id": "c", "access_jwt_issuer": "http://login.example.com"}],
+)
+def test_issuer_that_is_missing_or_unprotected_is_refused_at_the_start(given_settings):
+    with pytest.raises(SettingsError, match="access_jwt_issuer"):
+        OidcLogin(AccessSettings(**given_settings))

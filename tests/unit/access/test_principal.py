@@ -1,0 +1,56 @@
+"""What a client may do follows from its roles, tenant and tools."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from switchgear_access.principal import LOCAL, Principal, Role
+
+ROLES = st.frozensets(st.sampled_from(Role))
+NAMES = st.text("ab:", min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize(
+    ("held", "included"),
+    [
+        (Role.EMIT, {Role.EMIT}),
+        (Role.READ, {Role.READ}),
+        (Role.OPERATE, {Role.OPERATE, Role.READ}),
+        (Role.ADMIN, set(Role)),
+    ],
+)
+def test_role_includes_the_lesser_ones(held, included):
+    client = Principal("a", frozenset({held}))
+    assert {role for role in Role if client.may(role)} == included
+
+
+@given(ROLES, ROLES, st.sampled_from(Role))
+def test_roles_add_up_and_never_take_away(some, more, needed):
+    allowed = [Principal("a", roles).may(needed) for roles in (some, more)]
+    assert Principal("a", some | more).may(needed) == any(allowed)
+
+
+@given(st.sampled_from(Role), NAMES, NAMES)
+def test_client_of_a_tenant_may_touch_that_tenant_only(needed, own, other):
+    client = Principal("a", frozenset({Role.ADMIN}), tenant=own)
+    assert client.may(needed, tenant=other) == (own == other)
+    assert client.may(needed, tenant=own)
+
+
+def test_client_with_tool_globs_may_touch_only_what_they_cover():
+    client = Principal("a", frozenset({Role.READ}), tools=("mcp:weather:*", "search"))
+    assert client.may(Role.READ, tool="mcp:weather:get")
+    assert client.may(Role.READ, tool="search")
+    assert not client.may(Role.READ, tool="mcp:github:get")
+    assert not client.may(Role.READ, tool="Search")
+    assert not client.may(Role.EMIT, tool="search")
+
+
+def test_only_a_client_without_tenant_and_tools_is_unrestricted():
+    assert LOCAL.unrestricted
+    assert not Principal("a", frozenset({Role.ADMIN}), tenant="acme").unrestricted
+    assert not Principal("a", frozenset({Role.ADMIN}), tools=("*",)).unrestricted
+
+
+def test_client_without_roles_may_do_nothing():
+    assert not any(Principal("a", frozenset()).may(role) for role in Role)

@@ -1,0 +1,227 @@
+"""Receivers send real requests to a real server: signatures, logins, answers and errors."""
+
+import asyncio
+import base64
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from standardwebhooks.webhooks import Webhook
+
+from switchgear_alerts.config import parse
+from switchgear_alerts.errors import AlertsFileError, DeliveryError
+from switchgear_alerts.receivers import make_receiver
+from switchgear_alerts.receivers.base import Context
+from tests.support.alert_values import change, message
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+OLD = "whsec_" + base64.b64encode(b"the secret of last month").decode()
+
+
+@pytest.fixture
+def server():
+    """A server that keeps requests and answers as ``answer`` says: status, headers, body."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["content-length"]))
+            found.requests.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+            status, headers, text = found.answer
+            self.send_response(status)
+            for name, value in {"content-length": str(len(text)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_):
+            pass
+
+    found = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    found.requests, found.answer = [], (200, {}, b"ok")
+    found.url = f"http://127.0.0.1:{found.server_port}"
+    thread = threading.Thread(target=found.serve_forever)
+    thread.start()
+    yield found
+    found.shutdown()
+    thread.join()
+    found.server_close()
+
+
+def receiver(monkeypatch, options, **environment):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    rules = parse(f'[receivers.it]\n{options}\n[[routes]]\nreceivers = ["it"]', "alerts.toml")
+    return make_receiver("it", rules.receivers["it"], Context())
+
+
+async def sent(one, *messages):
+    try:
+        return [await one.send(each) for each in messages]
+    finally:
+        await one.close()
+
+
+async def test_a_webhook_is_signed_with_the_new_and_the_old_secret(server, monkeypatch):
+    one = receiver(
+        monkeypatch,
+        f'type = "webhook"\nurl = "{server.url}/hook"\nsecrets = ["env:NEW", "env:OLD"]',
+        NEW=SECRET,
+        OLD=OLD,
+    )
+    assert await sent(one, message(change())) == ["HTTP 200"]
+    ((path, headers, body),) = server.requests
+    assert path == "/hook"
+    assert headers["webhook-id"] == "search@1:opened"
+    for secret in (SECRET, OLD):
+        assert Webhook(secret).verify(body, headers)["type"] == "switchgear.incident.opened"
+
+
+async def test_pagerduty_gets_the_key_in_the_body_only(server, monkeypatch):
+    one = receiver(monkeypatch, f'type = "pagerduty"\nurl = "{server.url}"\nrouting_key = "env:KEY"', KEY="the-key")
+    await sent(one, message(change()))
+    ((path, headers, body),) = server.requests
+    assert path == "/v2/enqueue"
+    assert json.loads(body)["routing_key"] == "the-key"
+    assert "the-key" not in str(headers)
+
+
+async def test_alertmanager_gets_a_login_and_open_alerts_again(server, monkeypatch):
+    options = f'type = "alertmanager"\nurl = "{server.url}/prefix/"\nusername = "ada"\npassword = "env:PASSWORD"'
+    one = receiver(monkeypatch, options, PASSWORD="pw")
+    assert one.renew_every_s == 60
+    await one.renew([change(), change("other")])
+    await sent(one, message(change(kind="resolved")))
+    assert [path for path, _, _ in server.requests] == ["/prefix/api/v2/alerts"] * 2
+    assert server.requests[0][1]["authorization"] == f"Basic {base64.b64encode(b'ada:pw').decode()}"
+    assert [len(json.loads(body)) for _, _, body in server.requests] == [2, 1]
+
+
+async def test_cloudevents_are_structured_and_carry_the_token(server, monkeypatch):
+    one = receiver(monkeypatch, f'type = "cloudevents"\nurl = "{server.url}"\ntoken = "env:TOKEN"', TOKEN="t")
+    await sent(one, message(change()))
+    ((_, headers, body),) = server.requests
+    assert headers["content-type"].startswith("application/cloudevents+json")
+    assert headers["authorization"] == "Bearer t"
+    assert json.loads(body)["specversion"] == "1.0"
+
+
+async def test_slack_and_teams_take_their_url_from_a_secret_file(server, monkeypatch, tmp_path):
+    (tmp_path / "url").write_text(f"{server.url}/services/T0/B0/secret\n")
+    for kind in ("slack", "teams"):
+        one = receiver(monkeypatch, f'type = "{kind}"\nurl = "file:{tmp_path / "url"}"')
+        assert await sent(one, message(change())) == ["HTTP 200 ok"]
+    assert {path for path, _, _ in server.requests} == {"/services/T0/B0/secret"}
+
+
+async def test_apprise_sends_text(server, monkeypatch):
+    one = receiver(
+        monkeypatch, 'type = "apprise"\nurls = ["env:URL"]', URL=f"json://127.0.0.1:{server.server_port}/hook"
+    )
+    assert await sent(one, message(change())) == ["taken by Apprise"]
+    ((_, _, body),) = server.requests
+    assert json.loads(body)["title"] == "Circuit open: search"
+    server.answer = (500, {}, b"")
+    with pytest.raises(DeliveryError, match="refused"):
+        await sent(one, message(change()))
+
+
+@pytest.mark.parametrize(
+    ("status", "permanent"),
+    [(400, True), (404, True), (301, True), (408, False), (429, False), (500, False), (503, False)],
+)
+async def test_an_answer_says_whether_to_try_again(server, monkeypatch, status, permanent):
+    server.answer = (status, {"retry-after": "7", "location": "http://169.254.169.254/"}, b"no_service <b>")
+    one = receiver(monkeypatch, 'type = "slack"\nurl = "env:URL"', URL=f"{server.url}/secret")
+    with pytest.raises(DeliveryError) as caught:
+        await sent(one, message(change()))
+    assert caught.value.permanent is permanent
+    assert caught.value.retry_after_s == 7
+    assert str(status) in caught.value.message
+    assert len(server.requests) == 1  # a redirect is not followed
+
+
+async def test_an_error_never_shows_the_secret_url_even_if_the_receiver_repeats_it(server, monkeypatch):
+    url = f"{server.url}/services/T0/B0/verysecret"
+    server.answer = (500, {}, f"cannot handle {url}".encode())
+    one = receiver(monkeypatch, 'type = "slack"\nurl = "env:URL"', URL=url)
+    with pytest.raises(DeliveryError) as caught:
+        await sent(one, message(change()))
+    assert "verysecret" not in str(caught.value)
+
+
+async def test_a_receiver_that_is_away_is_tried_again(monkeypatch):
+    one = receiver(monkeypatch, 'type = "slack"\nurl = "env:URL"', URL="http://127.0.0.1:9/verysecret")
+    with pytest.raises(DeliveryError) as caught:
+        await sent(one, message(change()))
+    assert not caught.value.permanent
+    assert "verysecret" not in str(caught.value)
+
+
+class Smtp:
+    """An SMTP server of a few lines: it takes one mail a connection, or refuses every recipient."""
+
+    def __init__(self, refuse=b""):
+        self.refuse, self.mails = refuse, []
+
+    async def serve(self, reader, writer):
+        writer.write(b"220 ready\r\n")
+        while line := await reader.readline():
+            verb = line[:4].upper()
+            if verb == b"DATA":
+                writer.write(b"354 go\r\n")
+                self.mails.append(await reader.readuntil(b"\r\n.\r\n"))
+                writer.write(b"250 queued as 17\r\n")
+            elif verb == b"RCPT" and self.refuse:
+                writer.write(self.refuse + b"\r\n")
+            elif verb == b"QUIT":
+                writer.write(b"221 bye\r\n")
+                break
+            else:
+                writer.write(b"250 ok\r\n")
+            await writer.drain()
+        writer.close()
+
+
+@pytest.mark.parametrize(("refuse", "permanent"), [(b"", None), (b"550 no such user", True), (b"451 try later", False)])
+async def test_an_email_is_taken_by_an_smtp_server_or_its_refusal_is_told_apart(monkeypatch, refuse, permanent):
+    smtp = Smtp(refuse)
+    server = await asyncio.start_server(smtp.serve, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        one = receiver(
+            monkeypatch,
+            f'type = "email"\nhost = "127.0.0.1"\nport = {port}\nsecurity = "none"\nfrom = "a@example.com"\nto = ["b@example.com"]',
+        )
+        if permanent is None:
+            assert await sent(one, message(change())) == ["queued as 17"]
+            assert b"Subject: [error] Circuit open: search" in smtp.mails[0]
+            return
+        with pytest.raises(DeliveryError) as caught:
+            await sent(one, message(change()))
+        assert caught.value.permanent is permanent
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ('type = "slack"\nurl = "env:MISSING"', "The variable MISSING is not set"),
+        ('type = "slack"\nurl = "file:/does/not/exist"', "can't be read"),
+        ('type = "slack"\nurl = "env:PLAIN"', "must begin with https://"),
+        ('type = "slack"\nurl = "env:INNER"', "private network"),
+        ('type = "webhook"\nurl = "https://example.com"\nsecrets = ["env:PLAIN"]', "is not base64 of 24 to 64 bytes"),
+        ('type = "apprise"\nurls = ["env:PLAIN2"]', "can't read the URL in env:PLAIN2"),
+    ],
+)
+def test_a_secret_that_can_not_be_used_is_named_by_its_reference_only(monkeypatch, options, said):
+    monkeypatch.delenv("MISSING", raising=False)
+    with pytest.raises(AlertsFileError, match=said) as caught:
+        receiver(
+            monkeypatch,
+            options,
+            PLAIN="http://example.com/verysecret",
+            PLAIN2="verysecret",
+            INNER="https://10.0.0.1/verysecret",
+        )
+    assert "verysecret" not in str(caught.value)
+    assert "[receivers.it]" in str(caught.value)

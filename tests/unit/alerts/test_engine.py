@@ -1,0 +1,275 @@
+"""What is sent to whom and when, and that a restart forgets nothing."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from switchgear_alerts import engine as engine_module
+from switchgear_alerts.config import parse
+from switchgear_alerts.engine import Engine
+from tests.support.alert_values import NOON, alerts_file, seen
+
+NOW = '[grouping]\nwait = "0s"\nstorm_interval = "0s"\n[flapping]\nopens = 0\n'
+HOOK = f'[[routes]]\nreceivers = ["hook"]\n{NOW}'
+
+
+class Saved:
+    """An engine whose state is saved as the alerts topic does."""
+
+    def __init__(self, text, now=NOON):
+        self.rules = alerts_file(text)
+        self.store = {}
+        self.engine = Engine(self.rules, now)
+        self.save()
+
+    def save(self):
+        for key, value in self.engine.take_unsaved().items():
+            if value is None:
+                self.store.pop(key, None)
+            else:
+                self.store[key] = value
+
+    def restart(self, now, rules=None):
+        self.rules = rules or self.rules
+        self.engine = Engine(self.rules, now)
+        self.engine.restore(self.store, now)
+        self.save()
+
+    def deliver(self, now, receiver="hook"):
+        """Deliver everything that is due, and return the messages."""
+        found = []
+        for _ in range(50):
+            self.engine.advance(now)
+            messages = list(self.engine.outbox[receiver].values())
+            for message in messages:
+                self.engine.finished(receiver, message.id)
+            found += messages
+            if not messages:
+                break
+        self.save()
+        return found
+
+
+def told(messages):
+    return [(change.kind, change.incident) for message in messages for change in message.changes]
+
+
+def test_a_route_announces_an_incident_and_its_end():
+    here = Saved(HOOK)
+    here.engine.observe(seen("search", "open", 1, NOON))
+    assert told(here.deliver(NOON)) == [("opened", "search@1")]
+    here.engine.observe(seen("search", "closed", 2, NOON + 9))
+    assert told(here.deliver(NOON + 9)) == [("resolved", "search@1")]
+    assert here.store == {}
+
+
+def test_an_incident_that_is_shorter_than_for_is_never_announced():
+    here = Saved(f'[[routes]]\nreceivers = ["hook"]\nfor = "1m"\n{NOW}')
+    here.engine.observe(seen("search", "open", 1, NOON))
+    assert here.deliver(NOON + 59) == []
+    here.engine.observe(seen("search", "closed", 2, NOON + 59))
+    assert here.deliver(NOON + 600) == []
+
+
+def test_an_incident_in_a_backlog_that_lasted_long_enough_is_announced_and_resolved():
+    here = Saved(f'[[routes]]\nreceivers = ["hook"]\nfor = "1m"\n{NOW}')
+    here.engine.observe(seen("search", "open", 1, NOON))
+    here.engine.observe(seen("search", "closed", 2, NOON + 61))
+    assert told(here.deliver(NOON + 3600)) == [("opened", "search@1"), ("resolved", "search@1")]
+
+
+def test_quiet_hours_defer_an_announcement_to_their_end_if_the_incident_lasts():
+    quiet = f'[[routes]]\nreceivers = ["hook"]\nquiet = [{{ from = "11:00", to = "13:00" }}]\n{NOW}'
+    here = Saved(quiet)
+    here.engine.observe(seen("search", "open", 1, NOON))
+    here.engine.observe(seen("short", "open", 1, NOON))
+    here.engine.observe(seen("short", "closed", 2, NOON + 60))
+    assert here.deliver(NOON + 3599) == []
+    assert told(here.deliver(NOON + 3600)) == [("opened", "search@1")]
+
+
+def test_routes_choose_by_tool_family_scope_and_state():
+    here = Saved(
+        f'[[routes]]\nreceivers = ["hook"]\ntools = ["mcp:*"]\nfamilies = ["mcp:git*"]\nstates = ["open"]\n{NOW}'
+    )
+    here.engine.observe(seen("mcp:github:read", "open", 1, NOON, family="mcp:github"))
+    here.engine.observe(seen("mcp:github:write", "forced_open", 1, NOON, family="mcp:github"))
+    here.engine.observe(seen("mcp:slack:post", "open", 1, NOON, family="mcp:slack"))
+    here.engine.observe(seen("search", "open", 1, NOON))
+    here.engine.observe(seen("mcp:github:x|user=ada", "open", 1, NOON, family="mcp:github", scope="user"))
+    assert told(here.deliver(NOON)) == [("opened", "mcp:github:read@1")]
+
+
+def test_each_receiver_of_several_routes_gets_an_incident_once_with_the_severity_of_the_first_route_that_is_due():
+    here = Saved(
+        f'[[routes]]\nreceivers = ["hook"]\nfor = "1m"\nseverity = "critical"\n[[routes]]\nreceivers = ["hook"]\nseverity = "info"\n{NOW}'
+    )
+    here.engine.observe(seen("search", "open", 1, NOON))
+    (message,) = here.deliver(NOON)
+    assert message.changes[0].severity == "info"
+    assert here.deliver(NOON + 90) == []
+
+
+def test_changes_wait_while_a_message_is_not_delivered_and_then_come_together():
+    here = Saved(HOOK)
+    for number in range(30):
+        here.engine.observe(seen(f"tool-{number}", "open", 1, NOON))
+        here.engine.advance(NOON)
+    assert len(here.engine.outbox["hook"]) == 1
+    first, second = here.deliver(NOON + 60)
+    assert (len(first.changes), len(second.changes)) == (1, 29)
+
+
+def test_a_storm_is_one_message_and_the_next_one_waits():
+    here = Saved('[[routes]]\nreceivers = ["hook"]\n[grouping]\nwait = "5s"\nstorm = 10\nstorm_interval = "30s"\n')
+    sent = []
+    for second in range(60):  # 200 circuits open within a minute, and close again in the next
+        for number in range(second * 4, min(second * 4 + 4, 200)):
+            here.engine.observe(seen(f"tool-{number}", "open", 1, NOON + second))
+        sent += here.deliver(NOON + second)
+    sent += here.deliver(NOON + 120)
+    assert len(told(sent)) == 200
+    assert len(sent) <= 5
+
+
+def test_members_of_a_group_share_a_thread_and_the_last_one_to_close_says_so():
+    here = Saved(HOOK)
+    for name in ("a", "b", "c"):
+        here.engine.observe(seen(f"mcp:x:{name}", "open", 1, NOON, family="mcp:x"))
+    (opened,) = here.deliver(NOON)
+    assert {change.thread for change in opened.changes} == {opened.id}
+    last = []
+    for number, name in enumerate("bca"):
+        here.engine.observe(seen(f"mcp:x:{name}", "closed", 2, NOON + number, family="mcp:x"))
+        (message,) = here.deliver(NOON + number)
+        assert message.changes[0].thread == opened.id
+        last.append(message.changes[0].last)
+    assert last == [False, False, True]
+
+
+def test_a_restart_sends_undelivered_messages_again_with_the_same_id_and_resolves_what_closed_meanwhile():
+    here = Saved(HOOK)
+    for name in ("a", "b"):
+        here.engine.observe(seen(f"mcp:x:{name}", "open", 1, NOON, family="mcp:x"))
+    here.engine.advance(NOON)
+    here.save()
+    (before,) = here.engine.outbox["hook"].values()
+    here.restart(NOON + 60)
+    here.engine.observe(seen("mcp:x:c", "open", 1, NOON + 61, family="mcp:x"))
+    here.engine.observe(seen("mcp:x:a", "closed", 2, NOON + 62, family="mcp:x"))
+    messages = here.deliver(NOON + 70)
+    assert messages[0] == before
+    assert told(messages[1:]) == [("opened", "mcp:x:c@1"), ("resolved", "mcp:x:a@1")]
+
+
+def test_what_belongs_to_a_receiver_that_left_the_file_is_dropped():
+    here = Saved(HOOK)
+    here.engine.observe(seen("search", "open", 1, NOON))
+    here.engine.advance(NOON)
+    here.save()
+    other = HOOK.replace('"hook"', '"other"') + '[receivers.other]\ntype = "apprise"\nurls = ["env:URL"]\n'
+    here.restart(NOON + 60, parse(other, "alerts.toml"))
+    assert told(here.deliver(NOON + 60, "other")) == [("opened", "search@1")]
+    assert not any(key.startswith("message:hook") for key in here.store)
+
+
+def test_too_many_waiting_changes_are_given_up_so_that_memory_stays_bounded(monkeypatch):
+    monkeypatch.setattr(engine_module, "MOST_WAITING", 20)
+    here = Saved(HOOK)
+    here.engine.observe(seen("first", "open", 1, NOON))
+    here.engine.advance(NOON)  # its message is never delivered
+    for number in range(21):
+        here.engine.observe(seen(f"tool-{number}", "open", 1, NOON))
+    here.engine.advance(NOON)
+    assert len(told(here.engine.given_up)) == 21
+    assert here.engine.waiting == 1
+
+
+def test_firing_incidents_are_those_that_the_receiver_knows():
+    here = Saved(HOOK)
+    here.engine.observe(seen("search", "open", 1, NOON))
+    assert here.engine.firing("hook") == []
+    here.deliver(NOON)
+    assert [change.incident for change in here.engine.firing("hook")] == ["search@1"]
+    here.engine.observe(seen("search", "closed", 2, NOON + 1))
+    assert here.engine.firing("hook") == []
+
+
+def test_the_digest_counts_openings_and_the_time_open_and_survives_a_restart():
+    here = Saved(f'[digest]\nat = "13:00"\nreceivers = ["hook"]\n{NOW}')
+    here.engine.observe(seen("search", "open", 1, NOON))
+    here.engine.observe(seen("search", "closed", 2, NOON + 600))
+    here.save()
+    here.restart(NOON + 700)
+    here.engine.observe(seen("other", "open", 1, NOON + 3000))
+    assert here.deliver(NOON + 3599) == []
+    (message,) = here.deliver(NOON + 3600)
+    digest = message.digest
+    assert (digest.since, digest.opens, digest.open_now) == (NOON, 2, ("other",))
+    assert [(each.circuit_id, each.opens, each.open_s) for each in digest.tools] == [
+        ("other", 1, 600),
+        ("search", 1, 600),
+    ]
+    assert here.deliver(NOON + 3600 + 86_399) == []
+    (next_day,) = here.deliver(NOON + 3600 + 86_400)
+    assert next_day.digest.opens == 0
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("record"), st.integers(0, 4), st.sampled_from(["open", "closed", "half_open", "forced_open"])
+        ),
+        st.tuples(st.just("wait"), st.floats(0, 100), st.none()),
+        st.tuples(st.just("deliver"), st.none(), st.none()),
+        st.tuples(st.just("restart"), st.none(), st.none()),
+    ),
+    max_size=60,
+)
+
+
+@given(STEPS, st.sampled_from(["0s", "30s"]), st.integers(0, 3))
+def test_any_records_deliveries_and_restarts_give_each_receiver_whole_incidents_in_order(steps, lasting, flaps):
+    text = f'[[routes]]\nreceivers = ["hook"]\nfor = "{lasting}"\n[grouping]\nwait = "1s"\nstorm = 3\n[flapping]\nopens = {flaps}\nsettle = "20s"\n'
+    here, now, delivered = Saved(text), NOON, []
+    generations = dict.fromkeys(range(5), 0)
+    for step, value, state in steps:
+        if step == "record":
+            generations[value] += 1
+            now += 1
+            here.engine.observe(seen(f"mcp:x:{value}", state, generations[value], now, family="mcp:x"))
+        elif step == "wait":
+            now += value
+        elif step == "deliver":
+            delivered += here.deliver(now)
+        else:
+            here.engine.advance(now)
+            here.save()
+            here.restart(now)
+    for number in generations:
+        generations[number] += 1
+        here.engine.observe(seen(f"mcp:x:{number}", "closed", generations[number], now + 1, family="mcp:x"))
+    for later in (60, 120, 2000, 4000):
+        delivered += here.deliver(now + later)
+
+    assert whole_and_in_order(delivered)
+    assert here.engine.open_incidents == here.engine.waiting == 0
+    assert here.store == {}
+
+
+def whole_and_in_order(messages):
+    """Check that every incident opens before it ends, in one thread, whose last member says so; and ends."""
+    open_now, ids = {}, set()
+    for message in messages:
+        assert message.id not in ids
+        ids.add(message.id)
+        assert len({change.facts.circuit_id for change in message.changes}) == len(message.changes)
+        for change in message.changes:
+            circuit = change.facts.circuit_id
+            if change.kind == "opened":
+                assert circuit not in open_now
+                open_now[circuit] = (change.incident, change.thread)
+            assert open_now[circuit] == (change.incident, change.thread)
+            if change.kind == "resolved":
+                del open_now[circuit]
+                assert change.last == all(thread != change.thread for _, thread in open_now.values())
+    return not open_now

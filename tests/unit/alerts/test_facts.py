@@ -1,0 +1,39 @@
+"""A record of the circuits topic is read, or refused with a reason."""
+
+import pytest
+
+from switchgear_alerts.facts import UnreadableRecordError, read_circuit
+from switchgear_alerts.messages import incident_id
+from tests.support.alerting import circuit_record
+
+
+def test_a_record_gives_the_cause_in_words_and_the_times_in_seconds():
+    found = read_circuit(
+        circuit_record("search", "open", 3, 1_795_262_400.5, open_until="2026-11-21T12:00:30Z")
+        .model_dump_json()
+        .encode()
+    )
+    assert found.facts.why == "5 calls in a row failed (the limit is 5)"
+    assert found.facts.last_error == "ConnectionError: refused"
+    assert (found.version, found.generation, found.changed_at) == (4, 3, 1_795_262_400.5)
+    assert found.facts.open_until == 1_795_262_430
+
+
+def test_a_long_error_is_cut_and_stays_on_one_line():
+    found = read_circuit(circuit_record("search", "open", 3, last_error="a\nb\u202e " * 500).model_dump_json().encode())
+    assert len(found.facts.last_error) == 500
+    assert found.facts.last_error.isprintable()
+
+
+@pytest.mark.parametrize(("value", "said"), [(b"", "EOF"), (b"{}", "circuit_id"), (b'{"circuit_id": 1}', "circuit_id")])
+def test_what_is_no_circuit_is_refused(value, said):
+    with pytest.raises(UnreadableRecordError, match=said):
+        read_circuit(value)
+
+
+def test_an_incidents_id_fits_into_a_header_and_differs_for_names_that_differ_at_the_end():
+    names = ["search", "büro suche\n", "x" * 400, "x" * 399 + "y"]
+    ids = [incident_id(name, 7) for name in names]
+    assert ids[0] == "search@7"
+    assert len(set(ids)) == 4
+    assert all(each.isascii() and each.isprintable() and " " not in each and len(each) < 220 for each in ids)

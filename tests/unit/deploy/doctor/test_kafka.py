@@ -1,0 +1,92 @@
+"""What the checks of Kafka conclude from what they saw."""
+
+import pytest
+from aiokafka import TopicPartition
+
+from switchgear_cli.doctor.kafka import clock_finding, group_finding, lag_of, release_of, topic_findings
+from switchgear_cli.topics import Difference, TopicReport
+from switchgear_schemas.settings import Settings
+
+SETTINGS = Settings(kafka_bootstrap_servers="k:9092")
+NAMES = SETTINGS.topics
+
+
+@pytest.mark.parametrize(
+    ("versions", "release"),
+    [
+        ({1: (4, 17), 65: (0, 0), 60: (0, 1)}, "4.0 or later"),
+        ({1: (0, 13), 65: (0, 0), 60: (0, 0), 46: (0, 0)}, "3.0 or later"),
+        ({1: (0, 12), 60: (0, 0), 46: (0, 0)}, "2.8 or later"),
+        ({1: (0, 11), 46: (0, 0)}, "2.4 or later"),
+        ({1: (0, 11)}, "before 2.4"),
+    ],
+)
+def test_the_release_of_a_broker_follows_from_the_requests_that_it_knows(versions, release):
+    assert release_of(versions) == release
+
+
+def test_a_missing_topic_is_a_failure_with_the_command_that_creates_it():
+    (found,) = topic_findings(TopicReport(NAMES.circuits, "missing"), SETTINGS)
+    assert (found.status, found.todo) == ("fail", "switchgear topics ensure")
+    assert NAMES.circuits in found.seen
+
+
+@pytest.mark.parametrize(
+    ("topic", "difference", "status", "todo"),
+    [
+        (NAMES.executions, Difference("partitions", "12", "4"), "fail", "SWITCHGEAR_TOPIC_PARTITIONS=4"),
+        (NAMES.dead, Difference("partitions", "12", "4"), "warn", "SWITCHGEAR_TOPIC_PARTITIONS=4"),
+        (NAMES.executions, Difference("retention.ms", "9", "8"), "warn", "--add-config retention.ms=9"),
+        (
+            NAMES.circuits,
+            Difference("message.timestamp.type", "LogAppendTime", "CreateTime"),
+            "fail",
+            f"--alter --entity-type topics --entity-name {NAMES.circuits} --add-config message.timestamp.type=LogAppendTime",
+        ),
+        (NAMES.dead, Difference("cleanup.policy", "compact,delete", "delete"), "fail", "=[compact,delete]"),
+        (NAMES.circuits, Difference("replication_factor", "3", "1"), "warn", "REPLICATION_FACTOR=1"),
+    ],
+)
+def test_a_difference_that_makes_the_worker_wrong_is_a_failure_and_any_other_a_warning(topic, difference, status, todo):
+    (found,) = topic_findings(TopicReport(topic, "differs", (difference,)), SETTINGS)
+    assert found.status == status
+    assert found.todo.endswith(todo)
+    assert all(part in found.seen for part in (topic, difference.name, difference.found, difference.wanted))
+
+
+def test_lag_counts_from_the_committed_offset_or_from_where_the_log_begins():
+    places = [TopicPartition("t", number) for number in range(4)]
+    ends = dict(zip(places, (100, 50, 30, 7), strict=True))
+    begins = dict.fromkeys(places, 20) | {places[3]: 0}
+    assert lag_of(ends, begins, {places[0]: 90, places[1]: 5, places[3]: -1}) == 10 + 30 + 10 + 7
+
+
+@pytest.mark.parametrize(
+    ("state", "members", "lag", "status"),
+    [
+        ("Stable", 2, 0, "ok"),
+        ("Stable", 1, 10_001, "warn"),
+        ("PreparingRebalance", 1, 0, "warn"),
+        ("Empty", 0, 5, "fail"),
+    ],
+)
+def test_a_group_fails_without_members_and_warns_while_it_is_behind_or_moves(state, members, lag, status):
+    found = group_finding("worker", "switchgear worker", state, members, lag)
+    assert found.status == status
+    assert f"{lag:,} records" in found.seen
+    assert (found.todo == "") == (status == "ok")
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "status", "words"),
+    [
+        (1.9, "ok", "less than 2 s"),
+        (-4, "warn", "4.0 s ahead"),
+        (4, "warn", "4.0 s behind"),
+        (301, "fail", "301.0 s behind"),
+    ],
+)
+def test_clocks_that_differ_are_reported_and_fail_when_events_would_be_late(ahead_s, status, words):
+    found = clock_finding("The broker's clock", ahead_s, 300)
+    assert found.status == status
+    assert words in found.seen

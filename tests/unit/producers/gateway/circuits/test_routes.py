@@ -1,0 +1,319 @@
+"""Both routes on a real server, with clients on real sockets. The fleet is in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from switchgear.fleet import Message
+from switchgear.testing import FakeClock, MemoryFollower
+from switchgear_access.principal import Role
+from switchgear_access.token_source import FixedTokens
+from switchgear_access.tokens import new_token, with_token
+from switchgear_gateway.circuits import CircuitRoutes, stream
+from switchgear_schemas.errors import SwitchgearError
+from tests.integration.producers.circuits import eventually
+from tests.support.circuit_server import serving
+from tests.support.sse import EventStream
+from tests.unit.producers.gateway.circuits.test_changes import record
+
+
+class Fleet:
+    """Circuits that the routes serve."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.follower = MemoryFollower(self.clock.monotonic)
+        self.routes = CircuitRoutes(self.follower)
+        self.port = 0
+        self._offset = 0
+
+    def publish(self, *tools: str, version: int | None = None, **fields: Any) -> None:
+        """Write a record of each circuit."""
+        fields = {"generation": 1, "changed_at": "2026-11-26T00:00:00Z"} | fields
+        for tool in tools:
+            made = record(tool, self._offset, version or self._offset + 1, **fields)
+            self.follower.deliver([made])
+            self._offset += 1
+
+    def remove(self, circuit_id: str) -> None:
+        """Write a removal."""
+        self.follower.deliver([Message("circuits", 0, self._offset, 0, circuit_id.encode(), None)])
+        self._offset += 1
+
+    def stream(self, **arguments: Any) -> EventStream:
+        """Return a stream that is not open yet."""
+        return EventStream(self.port, **arguments)
+
+    async def get(self, path: str, **headers: str) -> httpx.Response:
+        """Send a request."""
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.port}", headers=headers) as client:
+            return await client.get(path)
+
+
+TOKENS = {
+    "all": new_token("all", [Role.READ]),
+    "some": new_token("some", [Role.READ], tools=["mcp:github:*"]),
+    "tenant": new_token("tenant", [Role.READ], tenant="acme"),
+}
+
+
+@pytest.fixture
+async def fleet() -> AsyncIterator[Fleet]:
+    made = Fleet()
+    made.publish("search", "mcp:github:merge")
+    made.follower.loaded = True
+    async with serving(made.routes) as made.port:
+        await eventually(lambda: made.routes.loaded)
+        yield made
+
+
+@pytest.fixture
+async def guarded() -> AsyncIterator[Fleet]:
+    text = ""
+    for token, _ in TOKENS.values():
+        text = with_token(text or '{"tokens": []}', token)
+    made = Fleet()
+    made.publish("search", "mcp:github:merge", last_error="of another tenant", counts={"calls": 9})
+    made.publish("mcp:github|family", tool_name="mcp:github", scope="family")
+    made.publish("search|user=1", tool_name="search", scope="user")
+    made.follower.loaded = True
+    async with serving(made.routes, (FixedTokens(text, "the test"),)) as made.port:
+        await eventually(lambda: made.routes.loaded)
+        yield made
+
+
+async def test_a_stream_begins_with_a_snapshot_and_a_heartbeat_and_then_sends_each_change(fleet: Fleet) -> None:
+    async with fleet.stream() as events:
+        assert events.headers["content-type"] == "text/event-stream; charset=utf-8"
+        first = await events.next()
+        assert first is not None
+        assert (first.event, set(first.data["circuits"])) == ("snapshot", {"search", "mcp:github:merge"})
+        assert first.data["circuits"]["search"]["version"] == 1
+        beat = await events.next()
+        assert beat == (first.id, "heartbeat", {"fresh": True})
+        fleet.publish("search", state="closed")
+        change = await events.next()
+        assert change is not None
+        assert (change.event, change.data["circuit_id"], change.data["state"]) == ("circuit", "search", "closed")
+        fleet.remove("search")
+        removed = await events.next()
+        assert removed is not None
+        assert removed.data == {"circuit_id": "search", "removed": True}
+        assert len({first.id, change.id, removed.id}) == 3
+
+
+async def test_a_stream_resumes_with_what_it_missed_and_a_heartbeat_at_once(fleet: Fleet) -> None:
+    async with fleet.stream() as events:
+        snapshot = await events.next()
+    assert snapshot is not None
+    fleet.publish("search", "new")
+    async with fleet.stream(last_id=snapshot.id) as events:
+        missed = [await events.next() for _ in range(3)]
+    assert [(each.event, each.data.get("circuit_id")) for each in missed if each] == [
+        ("circuit", "search"),
+        ("circuit", "new"),
+        ("heartbeat", None),
+    ]
+    async with fleet.stream(last_id="0.fff-12345678") as events:
+        again = await events.next()
+    assert again is not None
+    assert (again.event, set(again.data["circuits"])) == ("snapshot", {"search", "mcp:github:merge", "new"})
+
+
+async def test_a_glob_limits_the_stream_and_the_snapshot_and_heartbeats_carry_the_cursor_on(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "HEARTBEAT_S", (0.2, 0.3))
+    async with fleet.stream(tool="mcp:*") as events:
+        first = await events.next()
+        assert first is not None
+        assert set(first.data["circuits"]) == {"mcp:github:merge"}
+        assert (await events.next()) is not None
+        fleet.publish("search")
+        beat = await events.next()
+        assert beat is not None
+        while beat.id == first.id:  # one may have been on its way
+            beat = await events.next()
+            assert beat is not None
+        assert beat.event == "heartbeat"
+        fleet.publish("mcp:github:merge")
+        change = await events.next()
+        while change is not None and change.event == "heartbeat":
+            change = await events.next()
+        assert change is not None
+        assert change.data["circuit_id"] == "mcp:github:merge"
+    found = (await fleet.get("/v1/circuits?tool=s*")).json()
+    assert set(found["circuits"]) == {"search"}
+
+
+async def test_a_heartbeat_says_that_the_gateway_is_out_of_date(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "HEARTBEAT_S", (0.05, 0.06))
+    async with fleet.stream() as events:
+        await events.next()
+        assert (await events.next() or ("", "", {}))[2] == {"fresh": True}
+        fleet.follower.cut()
+        fleet.clock.advance(20)
+        await until_beat(events, fresh=False)
+        fleet.follower.mend()
+        await until_beat(events, fresh=True)
+
+
+async def until_beat(events: EventStream, *, fresh: bool) -> None:
+    while True:
+        beat = await events.next()
+        assert beat is not None
+        if beat.data == {"fresh": fresh}:
+            return
+
+
+async def test_a_snapshot_has_a_tag_and_is_compressed(fleet: Fleet) -> None:
+    fleet.publish(*(f"t{number}" for number in range(200)))
+    await eventually(lambda: "t199" in fleet.follower.table.views)
+    answer = await fleet.get("/v1/circuits", **{"Accept-Encoding": "gzip"})
+    tag = answer.headers["etag"]
+    assert answer.headers["content-encoding"] == "gzip"
+    assert int(answer.headers["content-length"]) < len(answer.content) / 4
+    plain = await fleet.get("/v1/circuits", **{"Accept-Encoding": "identity"})
+    assert plain.content == answer.content
+    assert "content-encoding" not in plain.headers
+    assert len(plain.json()["circuits"]) == 202
+    same = await fleet.get("/v1/circuits", **{"If-None-Match": f'"x", {tag}'})
+    assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", tag)
+    assert (await fleet.get("/v1/circuits?tool=t1*", **{"If-None-Match": tag})).status_code == 200
+    async with fleet.stream(last_id=plain.json()["version"]) as events:
+        assert (await events.next() or ("", ""))[1] == "heartbeat", "the version is a cursor"
+    fleet.publish("search")
+    await asyncio.sleep(0)
+    changed = await fleet.get("/v1/circuits", **{"If-None-Match": tag})
+    assert (changed.status_code, changed.json()["circuits"]["search"]["version"]) == (200, 203)
+
+
+async def test_tokens_see_the_circuits_of_their_tools_and_a_tenant_nothing_of_others(guarded: Fleet) -> None:
+    found = {}
+    for name, (_, text) in TOKENS.items():
+        circuits = (await guarded.get("/v1/circuits", Authorization=f"Bearer {text}")).json()["circuits"]
+        async with guarded.stream(token=text) as events:
+            snapshot = await events.next()
+        assert snapshot is not None
+        assert snapshot.data["circuits"] == circuits
+        found[name] = circuits
+    assert set(found["all"]) == {"search", "mcp:github:merge", "mcp:github|family", "search|user=1"}
+    assert set(found["some"]) == {"mcp:github:merge", "mcp:github|family"}
+    assert set(found["tenant"]) == {"search", "mcp:github:merge", "mcp:github|family"}
+    assert "of another tenant" in str(found["all"])
+    assert "of another tenant" not in str(found["tenant"])
+    assert not {"counts", "last_error"} & found["tenant"]["search"].keys()
+    async with guarded.stream(token=TOKENS["tenant"][1]) as events:
+        await events.next()
+        await events.next()
+        guarded.publish("search|user=2", tool_name="search", scope="user")
+        guarded.publish("search", last_error="of another tenant")
+        change = await events.next()
+    assert change is not None
+    assert change.data["circuit_id"] == "search"
+    assert "last_error" not in change.data
+    async with guarded.stream() as events:
+        assert events.status == 401
+
+
+async def test_before_the_circuits_are_loaded_both_routes_ask_to_come_back() -> None:
+    fleet = Fleet()
+    async with serving(fleet.routes) as fleet.port:
+        for path in ("/v1/circuits", "/v1/circuits/stream"):
+            answer = await fleet.get(path)
+            assert answer.status_code == 503
+            assert 1 <= int(answer.headers["retry-after"]) <= 5
+            assert answer.headers["content-type"] == "application/problem+json"
+        fleet.follower.loaded = True
+        await eventually(lambda: fleet.routes.loaded)
+        assert (await fleet.get("/v1/circuits")).json()["circuits"] == {}
+        assert (await fleet.get(f"/v1/circuits?tool={'x' * 600}")).status_code == 422
+        assert (await fleet.get("/v1/circuits?tool=a&tool=b")).status_code == 422
+
+
+async def test_more_streams_than_allowed_are_refused_and_a_client_that_leaves_makes_room() -> None:
+    fleet = Fleet()
+    fleet.routes = CircuitRoutes(follower := MemoryFollower(fleet.clock.monotonic), max_streams=1)
+    follower.loaded = True
+    async with serving(fleet.routes) as fleet.port:
+        await eventually(lambda: fleet.routes.loaded)
+        async with fleet.stream() as first:
+            await first.next()
+            async with fleet.stream() as second:
+                assert (second.status, json.loads(await second.body())["status"]) == (503, 503)
+        await eventually(lambda: fleet.routes.streams == 0)
+        async with fleet.stream() as third:
+            assert third.status == 200
+
+
+async def test_a_stream_ends_when_the_gateway_stops_or_its_time_is_over(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "HEARTBEAT_S", (0.05, 0.06))
+    monkeypatch.setattr(stream, "LIFETIME_S", (0.1, 0.2))
+    async with fleet.stream() as events:
+        while await events.next() is not None:
+            pass
+    assert fleet.routes.streams == 0
+    monkeypatch.setattr(stream, "LIFETIME_S", (600.0, 900.0))
+    async with fleet.stream() as events:
+        await events.next()
+        fleet.routes.stop()
+        while await events.next() is not None:
+            pass
+    assert (await fleet.get("/v1/circuits")).status_code == 503
+
+
+async def test_a_topic_that_was_created_again_is_a_new_snapshot(fleet: Fleet) -> None:
+    (feed,) = fleet.follower.record_listeners
+    async with fleet.stream() as events:
+        snapshot = await events.next()
+        assert snapshot is not None
+        await events.next()
+        feed.restarted()
+        feed.changed(record("other", 0, 1))
+        await asyncio.sleep(0.05)
+        assert "search" in (await fleet.get("/v1/circuits")).json()["circuits"], "until the new topic is read"
+        feed.loaded()
+        again = await events.next()
+    assert again is not None
+    assert (again.event, set(again.data["circuits"])) == ("snapshot", {"other"})
+    async with fleet.stream(last_id=snapshot.id) as events:
+        assert (await events.next() or ("", ""))[1] == "snapshot"
+
+
+async def test_a_client_that_does_not_read_falls_behind_and_later_gets_a_snapshot() -> None:
+    fleet = Fleet()
+    fleet.follower.loaded = True
+    async with serving(fleet.routes, send_buffer=16_384) as fleet.port:
+        await eventually(lambda: fleet.routes.loaded)
+        fleet.routes._hub.changes._max_changes = 16
+        async with fleet.stream(receive_buffer=1_024) as slow:
+            slow._writer.transport.pause_reading()
+            for number in range(400):
+                fleet.publish("large", last_error="x" * 40_000, version=100 + number)
+                await asyncio.sleep(0.001)
+            await eventually(lambda: b'"version":499' in (fleet.routes._hub.changes.records["large"].json or b""))
+            slow._writer.transport.resume_reading()
+            kinds, newest = [], 0
+            while newest < 499:
+                event = await slow.next()
+                assert event is not None
+                kinds.append(event.event)
+                record_of = event.data["circuits"].get("large", {}) if event.event == "snapshot" else event.data
+                newest = record_of.get("version", newest)
+        assert kinds.count("snapshot") >= 2, "it was behind the last change in memory"
+        assert slow.received < 200 * 40_000
+
+
+def test_routes_need_a_follower_that_has_not_begun() -> None:
+    follower = MemoryFollower(FakeClock().monotonic)
+    follower.loaded = True
+    with pytest.raises(SwitchgearError, match="has read the circuits already"):
+        CircuitRoutes(follower)

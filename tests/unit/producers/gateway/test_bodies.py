@@ -1,0 +1,89 @@
+"""Bodies of requests: compression, its limits, and the budget of all requests together."""
+
+from __future__ import annotations
+
+import gzip
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from switchgear_access.problem import ProblemError
+from switchgear_gateway.bodies import Budget, read_body
+
+LIMIT = 100_000
+
+
+class Reader:
+    """Answers with the body as it was read, or with the status of the refusal."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+
+    async def __call__(self, request: Request) -> Response:
+        try:
+            with self.budget.request() as held:
+                return Response(await read_body(request, held, limit=LIMIT))
+        except ProblemError as problem:
+            return Response(problem.body, problem.status, problem.headers)
+
+
+@pytest.fixture
+def budget():
+    return Budget(1_000_000)
+
+
+@pytest.fixture
+def post(budget):
+    transport = httpx.ASGITransport(Starlette(routes=[Route("/", Reader(budget).__call__, methods=["POST"])]))
+
+    async def send(body, encoding="gzip"):
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+            return await client.post("/", content=body, headers={"Content-Encoding": encoding})
+
+    return send
+
+
+@pytest.mark.parametrize("encoding", ["", "identity"])
+async def test_a_body_without_compression_is_read_as_it_is(post, encoding):
+    assert (await post(b"ab", encoding)).content == b"ab"
+
+
+async def test_a_gzip_body_is_unpacked_also_in_several_members(post):
+    assert (await post(gzip.compress(b"ab") + gzip.compress(b"cd"))).content == b"abcd"
+
+
+async def test_a_body_that_unpacks_to_more_than_the_limit_is_refused_before_it_is_unpacked(post, budget):
+    assert (await post(gzip.compress(b"\0" * 50_000_000))).status_code == 413
+    assert budget.held == 0
+
+
+async def test_many_members_are_refused_because_each_costs_time_without_content(post):
+    assert (await post(gzip.compress(b"") * 1_000)).status_code == 413
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"no gzip", gzip.compress(b"abc" * 100)[:-12], gzip.compress(b"ab") + b"rest"],
+    ids=["no gzip", "cut off", "more after the end"],  # of their own: the bytes have the time in them
+)
+async def test_a_broken_gzip_body_is_refused(post, body):
+    assert (await post(body)).status_code == 400
+
+
+async def test_an_unknown_compression_is_refused_with_what_to_use(post):
+    answer = await post(b"", "br")
+    assert (answer.status_code, answer.headers["accept-encoding"]) == (415, "gzip")
+    assert "Use gzip" in answer.json()["hint"]
+
+
+async def test_a_request_is_asked_to_come_later_if_all_together_hold_too_much(post, budget):
+    with budget.request() as other:
+        other.add(999_000)
+        answer = await post(b"x" * 2_000, "")
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+        assert budget.held == 999_000
+    assert (await post(b"x" * 2_000, "")).status_code == 200

@@ -1,0 +1,62 @@
+"""What the page System says about other processes, asked over real connections."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from switchgear_schemas.settings import Settings
+from switchgear_sinks.api.console.servers import ask_servers
+
+
+@contextmanager
+def answering(status: int, body: bytes) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/readyz" else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+async def test_system_page_says_of_each_named_server_whether_it_is_ready_and_why_not():
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        dead = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    with (
+        answering(200, json.dumps({"status": "ready", "checks": {"kafka": True}}).encode()) as gateway,
+        answering(
+            503, json.dumps({"status": "not ready", "checks": {"kafka": False, "circuits": True}}).encode()
+        ) as away,
+        answering(503, json.dumps({"status": "recovering", "reason": "it reads its tables"}).encode()) as worker,
+        answering(200, b"<html>") as other,
+    ):
+        found = await ask_servers(Settings(console_servers=f"{gateway}/, {away},{worker},{other},{dead},"))
+    assert found[:3] == [
+        {"server": gateway, "ready": True, "why": None},
+        {"server": away, "ready": False, "why": "kafka"},
+        {"server": worker, "ready": False, "why": "it reads its tables"},
+    ]
+    assert [(each["server"], each["ready"]) for each in found[3:]] == [(other, False), (dead, False)]
+    assert found[3]["why"] == "It answers 200, but not as a part of Switchgear."
+    assert found[4]["why"].startswith("It does not answer: ")
+
+
+def test_address_of_a_server_without_a_scheme_is_refused():
+    with pytest.raises(ValidationError, match="gateway:8622' must start with http"):
+        Settings(console_servers="gateway:8622")

@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import * as format from "../../../../sinks/switchgear_sinks/console/assets/js/format.js";
+
+test("numbers keep all digits up to 9,999 and then three", () => {
+  const shown = [0, 9999, 10_000, 45_412, 999_949, 999_960, 1_530_000, 2e9].map(
+    format.count,
+  );
+  assert.deepEqual(shown, [
+    "0",
+    "9,999",
+    "10 k",
+    "45.4 k",
+    "1 M",
+    "1 M",
+    "1.53 M",
+    "2 G",
+  ]);
+  assert.equal(format.count(null), "–");
+});
+
+test("a rate that is more than nothing never looks like nothing, nor like everything", () => {
+  const shown = [0, 0.0004, 0.025, 0.82, 0.9995, 1, null].map(format.percent);
+  assert.deepEqual(shown, [
+    "0%",
+    "<0.1%",
+    "2.5%",
+    "82%",
+    ">99.9%",
+    "100%",
+    "–",
+  ]);
+});
+
+test("durations show their two largest units", () => {
+  const shown = [0, 59.9, 60, 200, 3600, 7500, 90_000].map(format.duration);
+  assert.deepEqual(shown, [
+    "0 s",
+    "59 s",
+    "1 m",
+    "3 m 20 s",
+    "1 h",
+    "2 h 5 m",
+    "1 d 1 h",
+  ]);
+  assert.deepEqual([0, 0.04, 850, 1200, 12_000].map(format.millis), [
+    "0 ms",
+    "0.04 ms",
+    "850 ms",
+    "1.2 s",
+    "12 s",
+  ]);
+});
+
+test("a countdown ends at zero and never below", () => {
+  assert.deepEqual([-3, 0.2, 61, 3800].map(format.countdown), [
+    "0:00",
+    "0:01",
+    "1:01",
+    "1:03:20",
+  ]);
+});
+
+test("money and sizes are short", () => {
+  assert.deepEqual([0, 0.004, 0.82, 1204, null].map(format.usd), [
+    "$0",
+    "<$0.01",
+    "$0.82",
+    "$1,204",
+    "–",
+  ]);
+  assert.deepEqual([12, 1500, 812_000_000].map(format.bytes), [
+    "12 B",
+    "1.5 kB",
+    "812 MB",
+  ]);
+});
+
+test("a moment of another day shows its date", () => {
+  const now = new Date(2026, 10, 26, 12).getTime();
+  assert.equal(
+    format.clock(new Date(2026, 10, 26, 9, 5, 7).toISOString(), now),
+    "09:05:07",
+  );
+  assert.equal(
+    format.clock(new Date(2026, 10, 25, 9, 5, 7).toISOString(), now),
+    "25 Nov 09:05:07",
+  );
+  assert.equal(format.clock("not a time", now), "–");
+});
+
+test("values of a policy are words", () => {
+  assert.equal(format.plain(null), "off");
+  assert.equal(format.plain(["a", "b"]), "a, b");
+  assert.equal(
+    format.plain({ broken_failure_rate: 0.5 }),
+    "broken_failure_rate 0.5",
+  );
+});

@@ -1,0 +1,217 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import {
+  Store,
+  byUrgency,
+  localOpens,
+} from "../../../../sinks/switchgear_sinks/console/assets/js/store.js";
+
+const AT = Date.parse("2026-11-26T12:00:30.000Z");
+const stats = (calls, errors) => ({
+  calls,
+  errors,
+  timeouts: 0,
+  refused: 0,
+  error_rate: errors / calls,
+  p50_ms: 1,
+  p95_ms: 2,
+  p99_ms: 3,
+});
+const tool = (name, state, calls = 100, errors = 0) => ({
+  tool: name,
+  circuit_id: name,
+  family: null,
+  state,
+  version: 1,
+  stats: stats(calls, errors),
+  beat: [{ calls: 1, errors: 0 }],
+  action: { text: "Wait", verbs: [] },
+  kind: "down",
+});
+const fleet = { calls: 1, errors: 0, tools: 3, open: 0, half_open: 0 };
+
+function loaded(tools, families = []) {
+  const store = new Store();
+  store.load(
+    {
+      checked_at: new Date(AT).toISOString(),
+      data: {},
+      fleet,
+      tools,
+      families,
+    },
+    AT,
+  );
+  return store;
+}
+
+test("broken tools come first by their errors, then commanded ones, then the rest by errors and calls", () => {
+  const tools = [
+    tool("busy", "closed", 900),
+    tool("trial", "metrics_only"),
+    tool("flaky", "closed", 50, 5),
+    tool("few", "open", 10, 3),
+    tool("many", "half_open", 90, 60),
+  ];
+  assert.deepEqual(
+    tools.sort(byUrgency).map((each) => each.tool),
+    ["many", "few", "trial", "flaky", "busy"],
+  );
+});
+
+test("a record with a lower version than the one that is known changes nothing", () => {
+  const store = loaded([tool("search", "closed")]);
+  assert.equal(
+    store.applyCircuit({ tool: "search", state: "open", version: 3 }, AT).from,
+    "closed",
+  );
+  assert.equal(
+    store.applyCircuit({ tool: "search", state: "closed", version: 2 }, AT),
+    null,
+  );
+  assert.equal(store.tools.get("search").state, "open");
+});
+
+test("a changed state drops the advice for the old one and counts the open tools again", () => {
+  const store = loaded([tool("search", "closed")]);
+  store.applyCircuit({ tool: "search", state: "open", version: 2 }, AT);
+  assert.equal(store.tools.get("search").action, null);
+  assert.equal(store.tools.get("search").stats.calls, 100);
+  assert.equal(store.fleet.open, 1);
+});
+
+test("a page that was computed before a record of the stream doesn't take the record back", () => {
+  const store = loaded([tool("search", "closed")]);
+  store.applyCircuit(
+    { tool: "search", state: "open", version: 2, why: "It fails." },
+    AT,
+  );
+  store.load(
+    {
+      checked_at: new Date(AT).toISOString(),
+      data: {},
+      fleet,
+      tools: [tool("search", "closed", 300)],
+      families: [],
+    },
+    AT,
+  );
+  const { state, why, stats: numbers } = store.tools.get("search");
+  assert.deepEqual([state, why, numbers.calls], ["open", "It fails.", 300]);
+});
+
+test("a server's record goes to its family and keeps the family's tools", () => {
+  const family = {
+    ...tool("mcp:weather", "closed"),
+    family: "mcp:weather",
+    circuit_id: "mcp:weather|family",
+    tools: ["mcp:weather:now"],
+  };
+  const store = loaded([], [family]);
+  store.applyCircuit(
+    {
+      tool: "mcp:weather",
+      family: "mcp:weather",
+      is_family: true,
+      state: "open",
+      version: 2,
+    },
+    AT,
+  );
+  assert.deepEqual(
+    store.brokenFamilies().map((each) => each.tools),
+    [["mcp:weather:now"]],
+  );
+  assert.equal(store.tools.size, 0);
+});
+
+test("a tool that appears in the stream alone has a row", () => {
+  const store = loaded([]);
+  store.applyCircuit(
+    { tool: "new", circuit_id: "new", state: "open", version: 1 },
+    AT,
+  );
+  store.applyStats(
+    {
+      tools: {
+        other: { stats: stats(4, 1), beat_now: { calls: 4, errors: 1 } },
+      },
+    },
+    AT,
+  );
+  assert.deepEqual(
+    store.sorted().map((each) => each.tool),
+    ["new", "other"],
+  );
+});
+
+test("the strips move along when a minute passes, and the newest numbers replace the last minute", () => {
+  const store = loaded([tool("search", "closed")]);
+  store.applyStats(
+    {
+      tools: {
+        search: { stats: stats(9, 0), beat_now: { calls: 9, errors: 0 } },
+      },
+    },
+    AT,
+  );
+  assert.equal(store.tools.get("search").beat.at(-1).calls, 9);
+  store.applyStats(
+    {
+      tools: {
+        search: { stats: stats(11, 0), beat_now: { calls: 2, errors: 0 } },
+      },
+    },
+    AT + 60_000,
+  );
+  assert.deepEqual(
+    store.tools
+      .get("search")
+      .beat.slice(-2)
+      .map((minute) => minute.calls),
+    [9, 2],
+  );
+  assert.equal(store.tools.get("search").beat.length, 60);
+});
+
+test("the server's clock counts, not that of the browser", () => {
+  const store = loaded([]);
+  store.applyHeartbeat(
+    { now: new Date(AT + 5_000).toISOString(), circuits_fresh: false },
+    AT,
+  );
+  assert.equal(store.serverNow(AT), AT + 5_000);
+  assert.equal(store.data.circuits_fresh, false);
+});
+
+test("circuits that processes opened on their own are a number or a list", () => {
+  assert.deepEqual(
+    [
+      localOpens({ local_opens: 2 }),
+      localOpens({ local_opens: [{}, {}, {}] }),
+      localOpens({}),
+    ],
+    [2, 3, 0],
+  );
+});
+
+test("a circuit that an operator has opened for a time is forced open until that time", () => {
+  const store = loaded([tool("search", "closed")]);
+  const until = new Date(AT + 60_000).toISOString();
+  store.applyCircuit(
+    {
+      tool: "search",
+      state: "open",
+      version: 2,
+      override: { command: "force_open" },
+      next_probe_at: until,
+      expires_at: null,
+    },
+    AT,
+  );
+  assert.deepEqual(
+    [store.tools.get("search").state, store.tools.get("search").expires_at],
+    ["forced_open", until],
+  );
+});
