@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 import structlog
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry
 
 from switchgear import Switchgear
 from switchgear.emitter.emitter import Emitter
 from switchgear.follower.follower import CircuitFollower
 from switchgear.runtime.background_thread import Background
+from switchgear.telemetry.registry import process_registry
 from switchgear.transport import Wire
 from switchgear_access.authenticator import Authenticator
 from switchgear_access.connections import Connections
@@ -109,7 +111,7 @@ async def run_gateway(settings: Settings) -> None:
     tls = tls_options(settings)
     stopping = _stop_on_signals()
     _allow_many_connections()
-    registry = _registry()
+    registry = process_registry("gateway")
     with listen(settings.gateway_http, ADDRESS_SETTING) as listening:
         fleet, publisher, ingest = Fleet(settings), Publisher(settings, registry), Ingest()
         senders = Senders(authenticator, publisher)
@@ -174,6 +176,7 @@ async def _serve(
 async def _announce(server: Server, url: str) -> None:
     while not server.started:  # noqa: ASYNC110 - uvicorn has a flag, no event
         await asyncio.sleep(_READY_POLL_S)
+    _collect_seldom()
     log.info("ready", http=url)
 
 
@@ -207,9 +210,11 @@ def _allow_many_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _registry() -> CollectorRegistry:
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)
-    GCCollector(registry=registry)
-    return registry
+def _collect_seldom() -> None:
+    """Look for garbage seldom, and never in what the start has made.
+
+    A request makes some thousand objects, none of them in a cycle. Looking through them took a tenth of the gateway's time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
