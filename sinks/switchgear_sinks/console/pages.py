@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import posixpath
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -55,6 +58,20 @@ _PREFIX: Final = "/assets/"
 _FOREVER: Final = "public, max-age=31536000, immutable"
 
 
+_IMPORT: Final = re.compile(rb"^(?:import|export)\b[^;()]*?[\"'](\.{1,2}/[^\"']+)[\"'];", re.MULTILINE)
+"""A static import. Pages that are imported by ``import()`` are loaded when they are opened."""
+
+
+def _imported(name: str, contents: Mapping[str, bytes], found: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Return the modules that a browser needs before it can run this one, itself included."""
+    found |= {name}
+    for path in _IMPORT.findall(contents[name]):
+        other = posixpath.normpath(posixpath.join(posixpath.dirname(name), path.decode()))
+        if other not in found:
+            found = _imported(other, contents, found)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _File:
     content: bytes
@@ -100,7 +117,7 @@ class ConsolePages:
         self.base = f"{_PREFIX}{whole.hexdigest()[:16]}"
         """The folder of the files in addresses."""
         self._files = {name: _File.of(content, _TYPES[Path(name).suffix]) for name, content in contents.items()}
-        modules = [name for name in contents if name.endswith(".js") and not name.endswith("theme.js")]
+        modules = sorted(_imported("js/main.js", contents))
         preloads = "\n".join(f'    <link rel="modulepreload" href="{self.base}/{name}" />' for name in modules)
         text = document.replace("    <!-- modules -->", preloads).replace("%ASSETS%", self.base)
         self._document = _File.of(text.encode(), "text/html; charset=utf-8")

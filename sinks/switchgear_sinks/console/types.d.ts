@@ -25,9 +25,10 @@ export interface Stats {
   p95_ms: number | null;
   p99_ms: number | null;
 }
-export interface Minute {
-  calls: number;
-  errors: number;
+/** A number a minute, the oldest first. */
+export interface Minutes {
+  calls: number[];
+  errors: number[];
 }
 export interface Circuit {
   tool: string;
@@ -62,7 +63,7 @@ export interface Tool extends Circuit {
   opened_at: string | null;
   opened_why: string | null;
   stats: Stats;
-  beat: Minute[];
+  beat: Minutes;
   wasted: Waste;
   saved: Saved;
   blast: { services: number; users: number; sessions: number; top_services: string[] } | null;
@@ -98,7 +99,7 @@ export interface NowAnswer {
 }
 export interface StatsEvent {
   fleet?: Fleet;
-  tools: Record<string, { stats: Stats; beat_now: Minute }>;
+  tools: Record<string, { stats: Stats; beat_now: { calls: number; errors: number } }>;
 }
 export interface Heartbeat extends Freshness {
   now: string;

@@ -172,7 +172,10 @@ class Live:
         return [event for event in self._kept if event.number > int(number)]
 
     def _send_stats(self, snapshot: Snapshot) -> None:
-        now = {row["tool"]: {"stats": row["stats"], "beat_now": row["beat"][-1]} for row in snapshot.content["tools"]}
+        now = {
+            row["tool"]: {"stats": row["stats"], "beat_now": {name: each[-1] for name, each in row["beat"].items()}}
+            for row in snapshot.content["tools"]
+        }
         changed = {name: each for name, each in now.items() if self._before.get(name) != each}
         if changed or not self._before:
             self.send("stats", {"fleet": snapshot.content["fleet"], "tools": changed if self._before else now})

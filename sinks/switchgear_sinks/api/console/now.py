@@ -98,12 +98,10 @@ def tool_row(part: dict[str, Any], name: str, figures: Figures, opened: Opening 
         "opened_at": None if opened is None else iso(opened.at),
         "opened_why": None if opened is None else opened.why,
         "stats": stats_of(counted, figures.refused.get(name, 0), figures.percentiles.get(name)),
-        "beat": [
-            {"calls": calls, "errors": errors}
-            for calls, errors in zip(
-                counted.beat_calls or (0,) * figures.minutes, counted.beat_errors or (0,) * figures.minutes, strict=True
-            )
-        ],
+        "beat": {
+            "calls": counted.beat_calls or (0,) * figures.minutes,
+            "errors": counted.beat_errors or (0,) * figures.minutes,
+        },
         "wasted": dict(_NO_WASTE if outage is None else outage.wasted),
         "saved": saved_by(outage),
         "blast": None

@@ -61,13 +61,7 @@ test("changes become spans, with the state before the first", () => {
 });
 
 test("a minute with one failure among many calls shows it", () => {
-  const { good, bad } = beatPaths(
-    [
-      { calls: 1000, errors: 1 },
-      { calls: 0, errors: 0 },
-    ],
-    18,
-  );
+  const { good, bad } = beatPaths({ calls: [1000, 0], errors: [1, 0] }, 18);
   assert.match(bad, /^M0 0h2v2h-2z$/);
   assert.match(good, /^M0 2h2v16h-2z$/);
 });

@@ -1,29 +1,28 @@
 /** The geometry of strips, bands and small lines. */
 
-/** @import { Minute, Span, State } from "../../types.js" */
+/** @import { Minutes, Span, State } from "../../types.js" */
 
 /**
  * Return SVG paths for a strip of minutes: what succeeded, and what failed on top of it.
  * Heights follow the square root of the calls, so that quiet minutes stay visible beside busy ones.
- * @param {Minute[]} beat
+ * @param {Minutes} beat
  * @param {number} height
  * @param {number} [step] width of a minute, with its gap
  */
 export function beatPaths(beat, height, step = 3) {
-  const most = Math.max(1, ...beat.map((minute) => minute.calls));
+  const most = Math.max(1, ...beat.calls);
   let good = "";
   let bad = "";
-  beat.forEach((minute, index) => {
-    if (!minute.calls) return;
-    const whole = Math.max(2, Math.round(Math.sqrt(minute.calls / most) * height));
-    const failed = minute.errors
-      ? Math.max(2, Math.round((whole * Math.min(minute.errors, minute.calls)) / minute.calls))
-      : 0;
+  beat.calls.forEach((calls, index) => {
+    if (!calls) return;
+    const errors = beat.errors[index] ?? 0;
+    const whole = Math.max(2, Math.round(Math.sqrt(calls / most) * height));
+    const failed = errors ? Math.max(2, Math.round((whole * Math.min(errors, calls)) / calls)) : 0;
     const x = index * step;
     if (whole > failed) good += `M${x} ${height - whole + failed}h${step - 1}v${whole - failed}h${1 - step}z`;
     if (failed) bad += `M${x} ${height - whole}h${step - 1}v${failed}h${1 - step}z`;
   });
-  return { good, bad, width: beat.length * step };
+  return { good, bad, width: beat.calls.length * step };
 }
 
 /**

@@ -1,6 +1,6 @@
 /** What the console knows about the fleet: a snapshot, and the changes that arrive after it. No browser is needed here. */
 
-/** @import { Circuit, Family, Fleet, Freshness, Heartbeat, Minute, NowAnswer, State, StatsEvent, Tool } from "../../types.js" */
+/** @import { Circuit, Family, Fleet, Freshness, Heartbeat, Minutes, NowAnswer, State, StatsEvent, Tool } from "../../types.js" */
 
 export const MINUTES = 60;
 const REFUSING = new Set(["open", "half_open", "forced_open"]);
@@ -75,6 +75,8 @@ export class Store {
     this.revision = 0;
     /** Rises when a tool must move to another place of the list. */
     this.orderRevision = 0;
+    /** Rises when the strips of minutes change. A change of a circuit leaves them as they are. */
+    this.beatRevision = 0;
     /** Milliseconds that the server's clock is ahead of this one. */
     this.offsetMs = 0;
     /** @type {Map<string, number>} when a tool's state changed on this screen, in milliseconds of the server's clock */
@@ -106,6 +108,7 @@ export class Store {
     );
     this.fleet = now.fleet;
     this.data = now.data;
+    this.beatRevision += 1;
     this.revision += 1;
     this.orderRevision += 1;
   }
@@ -143,10 +146,11 @@ export class Store {
     if (event.fleet) this.fleet = event.fleet;
     for (const [name, change] of Object.entries(event.tools ?? {})) {
       const held = this.tools.get(name) ?? { ...emptyTool(), tool: name, circuit_id: name };
-      const beat = change.beat_now ? [...held.beat.slice(0, -1), change.beat_now] : held.beat;
+      const beat = change.beat_now ? withLast(held.beat, change.beat_now) : held.beat;
       this.tools.set(name, { ...held, stats: change.stats, beat });
     }
     this.countStates();
+    this.beatRevision += 1;
     this.revision += 1;
   }
 
@@ -167,9 +171,12 @@ export class Store {
     const passed = Math.min(minute - this.minute, MINUTES);
     if (!this.minute || passed <= 0) return;
     this.minute = minute;
-    const blank = Array.from({ length: passed }, () => ({ calls: 0, errors: 0 }));
-    for (const [name, tool] of this.tools)
-      this.tools.set(name, { ...tool, beat: [...tool.beat, ...blank].slice(-MINUTES) });
+    const blank = new Array(passed).fill(0);
+    for (const [name, tool] of this.tools) {
+      const beat = { calls: [...tool.beat.calls, ...blank], errors: [...tool.beat.errors, ...blank] };
+      this.tools.set(name, { ...tool, beat: padded(beat) });
+    }
+    this.beatRevision += 1;
   }
 
   /** Count the states again: they change before the next numbers of the fleet arrive. */
@@ -230,11 +237,22 @@ function newer(loaded, held) {
   return merged;
 }
 
-/** @param {Minute[] | undefined} beat */
+/**
+ * Return the last hour: shorter strips begin with minutes without a call.
+ * @param {Minutes | undefined} beat
+ * @returns {Minutes}
+ */
 function padded(beat) {
-  const held = (beat ?? []).slice(-MINUTES);
-  return [...Array.from({ length: MINUTES - held.length }, () => ({ calls: 0, errors: 0 })), ...held];
+  const fill = (/** @type {number[]} */ held) =>
+    held.length < MINUTES ? [...new Array(MINUTES - held.length).fill(0), ...held] : held.slice(-MINUTES);
+  return { calls: fill(beat?.calls ?? []), errors: fill(beat?.errors ?? []) };
 }
+
+/** @param {Minutes} beat @param {{ calls: number, errors: number }} last @returns {Minutes} */
+const withLast = (beat, last) => ({
+  calls: [...beat.calls.slice(0, -1), last.calls],
+  errors: [...beat.errors.slice(0, -1), last.errors],
+});
 
 /** @returns {Tool} */
 function emptyTool() {
@@ -260,7 +278,7 @@ function emptyTool() {
     expires_at: null,
     override: null,
     stats: { calls: 0, errors: 0, timeouts: 0, refused: 0, error_rate: null, p50_ms: null, p95_ms: null, p99_ms: null },
-    beat: padded([]),
+    beat: padded(undefined),
     wasted: NO_WASTE,
     saved: { refused: 0, tokens: 0, usd: 0, seconds: 0 },
     blast: null,

@@ -128,13 +128,13 @@ async def test_every_count_of_a_tool_is_that_of_plain_sql(world, name):
 async def test_beat_of_a_tool_is_that_of_plain_sql_minute_by_minute(world, name):
     store, answer = world
     plain = await Database(store).rows(BEAT, {"tool": name, "since": since_of(answer)})
-    beat = tool_of(answer, name)["beat"]
-    assert len(beat) == 60
-    wanted = [{"calls": 0, "errors": 0} for _ in range(60)]
+    wanted: dict[str, list[int]] = {"calls": [0] * 60, "errors": [0] * 60}
     for row in plain:
-        wanted[row["place"]] = {"calls": row["calls"], "errors": row["errors"]}
+        for kind, minutes in wanted.items():
+            minutes[row["place"]] = row[kind]
+    beat = tool_of(answer, name)["beat"]
     assert beat == wanted
-    assert sum(each["calls"] for each in beat) > 50
+    assert sum(beat["calls"]) > 50
 
 
 async def test_percentiles_are_within_a_bucket_of_the_exact_ones(world):

@@ -92,7 +92,7 @@ async def test_closing_ends_every_stream(live):
 async def test_only_changed_tools_are_sent_and_nothing_while_nothing_changes(live):
     def snapshot(**calls):
         rows = [
-            {"tool": name, "stats": {"calls": count}, "beat": [{"calls": count, "errors": 0}]}
+            {"tool": name, "stats": {"calls": count}, "beat": {"calls": [count], "errors": [0]}}
             for name, count in calls.items()
         ]
         return SimpleNamespace(content={"tools": rows, "fleet": {"calls": sum(calls.values())}})

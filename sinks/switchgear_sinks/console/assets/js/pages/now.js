@@ -33,7 +33,7 @@ export function NowPage({ route }) {
   const carded = new Set(cards.map((tool) => tool.tool));
   const rest = tools.filter((tool) => !carded.has(tool.tool));
   return html`<div class="page now">
-    <${Summary} fleet=${store.fleet} tools=${tools} broken=${broken.length} servers=${behind.size} />
+    <${Summary} fleet=${store.fleet} tools=${tools} beatRevision=${store.beatRevision} broken=${broken.length} servers=${behind.size} />
     ${
       cards.length || families.length
         ? html`<section class="cards" aria-label="Not closed">
@@ -49,9 +49,9 @@ export function NowPage({ route }) {
   </div>`;
 }
 
-/** The answer in one glance. @param {{ fleet: Fleet | null, tools: Tool[], broken: number, servers: number }} props */
-function Summary({ fleet, tools, broken, servers }) {
-  const minutes = useMemo(() => sumBeats(tools), [tools]);
+/** The answer in one glance. @param {{ fleet: Fleet | null, tools: Tool[], beatRevision: number, broken: number, servers: number }} props */
+function Summary({ fleet, tools, beatRevision, broken, servers }) {
+  const minutes = useMemo(() => sumBeats(tools), [beatRevision]);
   if (!fleet) return null;
   const parts = [servers ? plural(servers, "server") : "", broken ? plural(broken, "tool") : ""].filter(Boolean);
   const headline = parts.length
@@ -95,10 +95,10 @@ function sumBeats(tools) {
   const calls = new Array(60).fill(0);
   const errors = new Array(60).fill(0);
   for (const tool of tools) {
-    tool.beat.forEach((minute, index) => {
-      calls[index] += minute.calls;
-      errors[index] += minute.errors;
-    });
+    for (let minute = 0; minute < calls.length; minute += 1) {
+      calls[minute] += tool.beat.calls[minute];
+      errors[minute] += tool.beat.errors[minute];
+    }
   }
   return { calls, errors };
 }
