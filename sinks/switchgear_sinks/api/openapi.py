@@ -92,7 +92,7 @@ OPERATIONS: Final = (
         query="tool status class user session service text since until after limit tenant",
     ),
     Operation("/v1/sessions/{session_id}/calls", "get", "List the calls of a session in their order.", query="after limit tenant"),
-    Operation("/v1/console/now", "get", "Show every tool and family, those in trouble first.", query="minutes tenant"),
+    Operation("/v1/console/now", "get", "Show every tool and family, those in trouble first.", query="minutes tenant troubled"),
     Operation(
         "/v1/console/live", "get", "Follow what changes, as server-sent events.", query="after", answer="text/event-stream"
     ),

@@ -17,7 +17,7 @@ from switchgear_schemas.settings import Settings
 from switchgear_schemas.visible import escaped
 from switchgear_sinks.api.console.figures import Figures, read_figures, read_openings, utc_now
 from switchgear_sinks.api.console.fleet import FleetCircuits
-from switchgear_sinks.api.console.now import assemble, is_refusing, openings
+from switchgear_sinks.api.console.now import assemble, is_refusing, is_troubled, openings
 from switchgear_sinks.api.console.records import iso
 from switchgear_sinks.store import Database, Store
 
@@ -25,6 +25,8 @@ REFRESH_S: Final = 2.0
 """Age from which the numbers are read again."""
 MOST_COST: Final = 4
 """The numbers are read again after at least so many times as long as reading them took, so that consoles take a fifth of the time."""
+MOST_AGE_S: Final = 10.0
+"""While the numbers are read again, the ones before are answered up to this age. The stream brings what has changed since."""
 _MOST_WINDOWS: Final = 32
 _GZIP_LEVEL: Final = 1
 
@@ -51,7 +53,18 @@ class Snapshot:
     @property
     def stale(self) -> bool:
         """Whether it is time to read the numbers again."""
-        return time.monotonic() - self.at >= max(REFRESH_S, MOST_COST * self.took_s)
+        return self.age_s >= max(REFRESH_S, MOST_COST * self.took_s)
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the numbers were read."""
+        return time.monotonic() - self.at
+
+    @cached_property
+    def troubled(self) -> bytes:
+        """The answer as JSON with only the tools that are not closed, or that something is advised for."""
+        tools = [row for row in self.content["tools"] if is_troubled(row)]
+        return encoded(self.content | {"tools": tools})
 
 
 def encoded(content: Any) -> bytes:
@@ -87,9 +100,10 @@ class Boards:
         """
         key = (minutes, tenant, circuits)
         found = self._snapshots.get(key)
-        if found is not None and not found.stale:
+        turn = self._turns.setdefault(key, asyncio.Lock())
+        if found is not None and (not found.stale or (turn.locked() and found.age_s < MOST_AGE_S)):
             return found
-        async with self._turns.setdefault(key, asyncio.Lock()):
+        async with turn:
             found = self._snapshots.get(key)
             if found is None or found.stale:
                 found = await self._compute(minutes, tenant, circuits=circuits)

@@ -23,7 +23,7 @@ from switchgear_sinks.api.console.calls import Calls
 from switchgear_sinks.api.console.dead_letters import DeadLetters
 from switchgear_sinks.api.console.fleet import FleetCircuits
 from switchgear_sinks.api.console.live import Live
-from switchgear_sinks.api.console.now import fleet_of
+from switchgear_sinks.api.console.now import fleet_of, is_troubled
 from switchgear_sinks.api.console.policies import EffectivePolicies, Policies
 from switchgear_sinks.api.console.system import System
 from switchgear_sinks.api.console.timeline import Timeline
@@ -103,8 +103,12 @@ class Console:
             live.close()
 
     async def now(self, request: Request) -> Response:
-        """Answer ``GET /v1/console/now?minutes=60&tenant=``: every tool and family, those in trouble first."""
-        given = Parameters(request.query_params, ("minutes", "tenant"))
+        """Answer ``GET /v1/console/now?minutes=60&tenant=&troubled=``: every tool and family, those in trouble first.
+
+        With ``troubled=1`` only the tools in trouble. The totals are those of all.
+        """
+        given = Parameters(request.query_params, ("minutes", "tenant", "troubled"))
+        troubled = given.flag("troubled")
         minutes = int(given.number("minutes", 60, 1, MOST_MINUTES))
         rights = Rights.of(request)
         snapshot = await self.boards.snapshot(minutes, rights.tenant(given.text("tenant")), circuits=rights.all_tenants)
@@ -113,8 +117,11 @@ class Console:
         if principal.tools:
             tools = [row for row in snapshot.content["tools"] if principal.may(Role.READ, tool=row["tool"])]
             families = [row for row in snapshot.content["families"] if principal.may(Role.READ, tool=row["tool"])]
-            content = snapshot.content | {"fleet": fleet_of(tools), "tools": tools, "families": families}
+            shown = [row for row in tools if is_troubled(row)] if troubled else tools
+            content = snapshot.content | {"fleet": fleet_of(tools), "tools": shown, "families": families}
             return Response(encoded(content), media_type="application/json", headers=headers)
+        if troubled:
+            return Response(snapshot.troubled, media_type="application/json", headers=headers)
         if "gzip" in request.headers.get("accept-encoding", ""):
             body = await asyncio.to_thread(lambda: snapshot.packed)
             return Response(body, media_type="application/json", headers=headers | {"content-encoding": "gzip"})

@@ -39,6 +39,11 @@ def is_refusing(circuit: RecordedCircuit) -> bool:
     return circuit.forced or (circuit.state in REFUSING and not circuit.overrides)
 
 
+def is_troubled(row: Mapping[str, Any]) -> bool:
+    """Return whether an operator should look at a tool: one of its circuits is not closed, or something is advised."""
+    return bool(row["state"] != "closed" or row["action"]["text"] or row["local_opens"] or row["scoped_open"])
+
+
 def assemble(
     circuits: Mapping[str, RecordedCircuit] | None,
     figures: Figures,

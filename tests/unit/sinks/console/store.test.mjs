@@ -210,3 +210,27 @@ test("a circuit that an operator has opened for a time is forced open until that
     ["forced_open", until],
   );
 });
+
+test("a refresh of the tools in trouble takes the advice from those that have recovered", () => {
+  const store = loaded([tool("broken", "open"), tool("fine", "closed")]);
+  store.applyCircuit({ ...tool("broken", "closed"), version: 2 }, AT);
+  store.refresh(
+    {
+      checked_at: new Date(AT + 1_000).toISOString(),
+      data: {},
+      fleet,
+      families: [],
+      tools: [tool("other", "open")],
+    },
+    AT + 1_000,
+  );
+  assert.deepEqual(
+    store.sorted().map((each) => [each.tool, each.state, each.action]),
+    [
+      ["other", "open", { text: "Wait", verbs: [] }],
+      ["broken", "closed", null],
+      ["fine", "closed", null],
+    ],
+  );
+  assert.equal(store.tools.get("fine").stats.calls, 100, "its numbers stay");
+});

@@ -29,7 +29,10 @@ def test_every_page_answers_with_the_document(client, path):
 def test_document_names_files_that_exist_and_preloads_what_the_first_page_imports(client, base):
     named = re.findall(r'(?:href|src)="([^"]+)"', client.get("/").text)
     assert {client.get(address).status_code for address in named} == {200}
-    preloaded = {each.removeprefix(f"{base}/") for each in named if each.endswith(".js")} - {"js/theme.js"}
+    preloaded = {each.removeprefix(f"{base}/") for each in named if each.endswith(".js")} - {
+        "js/early.js",
+        "js/theme.js",
+    }
     assert {"js/main.js", "js/pages/now.js", "vendor/preact.js"} <= preloaded
     assert not {"js/pages/tool.js", "vendor/uplot.js"} & preloaded, "other pages are loaded when they are opened"
     for module in preloaded:

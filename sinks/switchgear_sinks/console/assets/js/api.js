@@ -22,6 +22,13 @@ export const setCsrf = (token) => {
   csrf = token ?? "";
 };
 
+/** Return an answer that `early.js` asked for, once. @param {string} path @returns {Promise<Response> | undefined} */
+function takeEarly(path) {
+  const answer = window.switchgearEarly?.get(path);
+  window.switchgearEarly?.delete(path);
+  return answer;
+}
+
 /**
  * @param {string} method
  * @param {string} path
@@ -36,14 +43,16 @@ export async function request(method, path, options = {}) {
   const limit = AbortSignal.timeout(LIMIT_MS);
   let answer;
   try {
-    answer = await fetch(address(path, options.params), {
-      method,
-      headers,
-      body: options.body === undefined ? null : JSON.stringify(options.body),
-      signal: options.signal ? AbortSignal.any([options.signal, limit]) : limit,
-      credentials: "same-origin",
-      cache: "no-store",
-    });
+    const early = method === "GET" ? takeEarly(address(path, options.params)) : undefined;
+    answer = await (early ??
+      fetch(address(path, options.params), {
+        method,
+        headers,
+        body: options.body === undefined ? null : JSON.stringify(options.body),
+        signal: options.signal ? AbortSignal.any([options.signal, limit]) : limit,
+        credentials: "same-origin",
+        cache: "no-store",
+      }));
   } catch (error) {
     if (options.signal?.aborted && /** @type {Error} */ (error).name !== "TimeoutError") throw error;
     throw new ApiError(0, "The API does not answer.", "Check that the process of the API runs, and try again.");

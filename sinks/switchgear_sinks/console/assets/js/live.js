@@ -100,6 +100,20 @@ class Live {
     }
   }
 
+  /** Load the tools in trouble again. The numbers of the others come with the stream. */
+  async refresh() {
+    try {
+      const now = /** @type {NowAnswer} */ (
+        await get("/v1/console/now", { minutes: 60, troubled: 1 }, AbortSignal.timeout(CONNECT_LIMIT_MS))
+      );
+      this.store.refresh(now, Date.now());
+      this.loadedAt = Date.now();
+      this.paint();
+    } catch {
+      // The stream goes on, and the next try comes by itself.
+    }
+  }
+
   /** @param {Circuit} circuit */
   onCircuit(circuit) {
     const change = this.store.applyCircuit(circuit, Date.now());
@@ -139,8 +153,8 @@ class Live {
       this.source === null || this.source.readyState === EventSource.CLOSED || now - this.heardAt > SILENT_MS;
     if (this.connection === "live") {
       if (now >= this.refreshAt && !document.hidden) {
-        this.refreshAt = Infinity;
-        void this.reload();
+        this.refreshAt = now + REFRESH_MS;
+        void this.refresh();
       }
     } else if (given && now - this.triedAt > RETRY_MS) void this.connect();
   }

@@ -31,6 +31,7 @@ const CIRCUIT_FIELDS = /** @type {const} */ ([
   "override",
 ]);
 const NO_WASTE = { calls: 0, tokens: 0, usd: 0, seconds: 0 };
+const NO_SAVING = { refused: 0, tokens: 0, usd: 0, seconds: 0 };
 
 /** @param {{ state: string }} circuit */
 export const isBroken = (circuit) => REFUSING.has(circuit.state);
@@ -61,6 +62,18 @@ export function byUrgency(one, other) {
   );
 }
 
+/** What a tool without trouble has. */
+const CALM = {
+  action: null,
+  kind: null,
+  wasted: NO_WASTE,
+  saved: NO_SAVING,
+  blast: null,
+  opened_at: null,
+  opened_why: null,
+  local_opens: [],
+};
+
 export class Store {
   constructor() {
     /** @type {Map<string, Tool>} */
@@ -75,6 +88,8 @@ export class Store {
     this.revision = 0;
     /** Rises when a tool must move to another place of the list. */
     this.orderRevision = 0;
+    /** Tools that may have advice, costs or circuits of single processes. */
+    this.troubled = /** @type {Set<string>} */ (new Set());
     /** Rises when the strips of minutes change. A change of a circuit leaves them as they are. */
     this.beatRevision = 0;
     /** Milliseconds that the server's clock is ahead of this one. */
@@ -108,6 +123,32 @@ export class Store {
     );
     this.fleet = now.fleet;
     this.data = now.data;
+    this.troubled = new Set(now.tools.map((tool) => tool.tool));
+    this.beatRevision += 1;
+    this.revision += 1;
+    this.orderRevision += 1;
+  }
+
+  /**
+   * Take the tools in trouble as they are now. For the others nothing is advised.
+   * @param {NowAnswer} now only with the tools in trouble
+   * @param {number} localMs
+   */
+  refresh(now, localMs) {
+    this.offsetMs = Date.parse(now.checked_at) - localMs;
+    const troubled = new Map(now.tools.map((tool) => [tool.tool, tool]));
+    for (const [name, tool] of troubled)
+      this.tools.set(name, newer({ ...withForcedState(tool), beat: padded(tool.beat) }, this.tools.get(name)));
+    for (const [name, tool] of this.tools)
+      if (this.troubled.has(name) && !troubled.has(name) && tool.state === "closed")
+        this.tools.set(name, { ...tool, ...CALM });
+    this.troubled = new Set(troubled.keys());
+    this.families = new Map(
+      now.families.map((family) => [nameOf(family), newer(withForcedState(family), this.families.get(nameOf(family)))]),
+    );
+    this.fleet = now.fleet;
+    this.data = now.data;
+    this.countStates();
     this.beatRevision += 1;
     this.revision += 1;
     this.orderRevision += 1;
@@ -280,7 +321,7 @@ function emptyTool() {
     stats: { calls: 0, errors: 0, timeouts: 0, refused: 0, error_rate: null, p50_ms: null, p95_ms: null, p99_ms: null },
     beat: padded(undefined),
     wasted: NO_WASTE,
-    saved: { refused: 0, tokens: 0, usd: 0, seconds: 0 },
+    saved: NO_SAVING,
     blast: null,
     action: null,
     opened_at: null,

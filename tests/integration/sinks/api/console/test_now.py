@@ -231,6 +231,22 @@ async def test_answer_is_compressed_where_the_client_accepts_it(world):
     assert msgspec.json.decode(gzip.decompress(raw))["fleet"] == answer["fleet"]
 
 
+async def test_tools_in_trouble_can_be_read_alone_with_the_totals_of_all(world):
+    store, answer = world
+    app = create_app(store, Settings(), registry=CollectorRegistry())
+    transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+        troubled = (await http.get("/v1/console/now", params={"troubled": 1})).json()
+    assert troubled["fleet"] == answer["fleet"]
+    names = [each["tool"] for each in troubled["tools"]]
+    assert names == [
+        each["tool"]
+        for each in answer["tools"]
+        if each["state"] != "closed" or each["action"]["text"] or each["scoped_open"] or each["local_opens"]
+    ]
+    assert OPEN in names
+
+
 async def test_token_of_a_tenant_or_of_some_tools_sees_no_more_than_that(world, tmp_path):
     store, _ = world
     document, texts = "", {}
