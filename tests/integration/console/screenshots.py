@@ -7,6 +7,7 @@ commit them.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import io
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from aiokafka import AIOKafkaProducer
 from PIL import Image
 
 from tests.support.browser import NARROW, WIDE, Window, running_browser
@@ -27,6 +29,8 @@ MOST_BYTES: Final = 200_000
 BROKEN_WITHIN_S: Final = 240.0
 SETTLED_MS: Final = 2_500
 COLOURS: Final = 192
+OPERATED: Final = "mcp:crm:find_customer"
+GATHERED_S: Final = 150.0
 
 
 def pages(tool: str) -> dict[str, str]:
@@ -97,15 +101,28 @@ def take(url: str, only: str) -> None:
                 for name, address in pages(tool).items():
                     if only not in ("", name):
                         continue
-                    if size == NARROW and name not in ("now", "tool"):
-                        continue
-                    if theme == "dark" and name not in ("now", "tool", "timeline"):
-                        continue
                     show(window.page, name, address)
                     suffix = "-narrow" if size == NARROW else ""
                     save(window.page.screenshot(), FOLDER / f"console-{name}-{theme}{suffix}.png")
                 window.close()
         first.close()
+
+
+def prepare(up: Up) -> None:
+    """Let an operator act, let a message be rejected, and let some minutes of calls gather."""
+    done = up.ask(
+        "open", OPERATED, "--for", "1h", "--reason", "Provider maintenance, see OPS-2214", "--yes", "--create"
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    asyncio.run(_reject(str(up.record()["kafka_bootstrap_servers"])))
+    time.sleep(GATHERED_S)
+
+
+async def _reject(bootstrap: str) -> None:
+    bad = b'{"tool_name": "mcp:stocks:get_quote", "status": "sucess", "execution_time_ms": 120}'
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+        await producer.send_and_wait("switchgear.executions", bad, key=b"mcp:stocks")
 
 
 def main(arguments: list[str]) -> None:
@@ -119,7 +136,9 @@ def main(arguments: list[str]) -> None:
     with ExitStack() as stack:
         if url is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "data"
-            url = str(stack.enter_context(Up(folder, "--demo")).record()["api_url"])
+            up = stack.enter_context(Up(folder, "--demo"))
+            url = str(up.record()["api_url"])
+            prepare(up)
         take(url, given.only)
 
 

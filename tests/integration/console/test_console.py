@@ -286,6 +286,9 @@ def test_pages_are_accessible_fit_the_screen_and_log_no_errors(system, open_wind
         page.get_by_role("navigation", name="Pages").wait_for()
         expect(page.locator(".loading")).to_have_count(0)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+        if path == "/system":
+            expect(page.get_by_label("groups", exact=True)).to_contain_text("switchgear.worker")
+            expect(page.get_by_label("servers", exact=True)).to_contain_text("yes")
         page.evaluate(script)
         result = page.evaluate(f"axe.run({AXE})")
         found += [

@@ -121,7 +121,8 @@ class System:
                 group: await admin.list_consumer_group_offsets(group)
                 for group in (topics.worker_group, topics.sink_group)
             }
-            groups = await admin.describe_consumer_groups(list(committed))
+            # One at a time: aiokafka reads an answer about several groups wrongly.
+            groups = [answer for group in committed for answer in await admin.describe_consumer_groups([group])]
         finally:
             await consumer.stop()
             await admin.close()

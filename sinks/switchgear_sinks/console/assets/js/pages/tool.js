@@ -3,7 +3,7 @@ import { address } from "../address.js";
 import { count, millis, percent, plain } from "../format.js";
 import { html } from "../html.js";
 import { useLive } from "../live.js";
-import { withForcedState } from "../store.js";
+import { isBroken, withForcedState } from "../store.js";
 import { Band } from "../parts/band.js";
 import { Why } from "../parts/broken-card.js";
 import { CallsTable } from "../parts/calls-table.js";
@@ -47,7 +47,7 @@ function ToolHead({ tool }) {
   return html`<section class=${`card tool-head ${tool.state}`} aria-label="State">
     <header>
       <${StateBadge} state=${tool.state} />
-      <span class="since">for <${Since} since=${tool.since} /></span>
+      <span class="since">for <${Since} since=${isBroken(tool) ? (tool.opened_at ?? tool.since) : tool.since} /></span>
       <div class="tail"><${CommandButtons} circuit=${tool} /></div>
     </header>
     <div class="card-main"><${Why} circuit=${tool} /><${CircuitFacts} tool=${tool} /></div>
