@@ -143,7 +143,8 @@ def advice(part: Mapping[str, Any], kind: str | None) -> str | None:
     """Return what an operator should do about a tool; None if nothing."""
     state = part["state"]
     if part["override"] is not None or state in {"forced_open", "disabled", "metrics_only"}:
-        until = "It ends by itself." if part["expires_at"] is not None else "It holds until you end it."
+        ends = part["expires_at"] is not None or part["next_probe_at"] is not None  # forced open for a time
+        until = "It ends by itself." if ends else "It holds until you end it."
         return f"An operator or the policy decides here. {until} Use auto to let the rules decide again."
     if state == "half_open":
         return "Wait for the probe calls: they decide."

@@ -12,6 +12,7 @@ function shown(name, value) {
     if (/bytes|size$/.test(name)) return bytes(value);
     if (/_per_s$/.test(name)) return `${count(value)} /s`;
     if (/_s$/.test(name)) return duration(value);
+    if (/^(node|port)$/.test(name)) return String(value);
     if (/_days$/.test(name)) return `${count(value)} d`;
     return count(value);
   }
