@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+import httpx
 from aiokafka import AIOKafkaProducer
 from PIL import Image
 
@@ -29,7 +30,7 @@ MOST_BYTES: Final = 200_000
 BROKEN_WITHIN_S: Final = 240.0
 SETTLED_MS: Final = 2_500
 COLOURS: Final = 192
-OPERATED: Final = "mcp:crm:find_customer"
+OPERATED: Final = "mcp:email:send_message"
 GATHERED_S: Final = 150.0
 
 
@@ -110,13 +111,11 @@ def take(url: str, only: str) -> None:
 
 def prepare(up: Up) -> None:
     """Let an operator act, let a message be rejected, and let some minutes of calls gather."""
-    done = up.ask(
-        "open", OPERATED, "--for", "1h", "--reason", "Provider maintenance, see OPS-2214", "--yes", "--create"
-    )
-    if done.returncode:
-        raise SystemExit(done.stderr)
     asyncio.run(_reject(str(up.record()["kafka_bootstrap_servers"])))
     time.sleep(GATHERED_S)
+    command = {"command": "force_open", "reason": "Provider maintenance, see OPS-2214", "expires_in_s": 3600}
+    url = f"{up.record()['api_url']}/v1/circuits/{quote(OPERATED, safe='')}/commands"
+    httpx.post(url, json=command, timeout=30).raise_for_status()
 
 
 async def _reject(bootstrap: str) -> None:
