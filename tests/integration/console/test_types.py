@@ -21,3 +21,12 @@ def test_scripts_of_the_console_pass(script):
         ["npm", "run", "--silent", script], cwd=CONSOLE, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stdout[-5_000:] + done.stderr[-2_000:]
+
+
+def test_script_of_the_console_was_made_from_its_modules(tmp_path):
+    made = tmp_path / "console.js"
+    command = ["npm", "run", "--silent", "bundle", "--", f"--outfile={made}"]
+    subprocess.run(command, cwd=CONSOLE, check=True, timeout=300)
+    assert made.read_bytes() == (CONSOLE / "assets" / "console.js").read_bytes(), (
+        "run `npm run bundle` in sinks/switchgear_sinks/console"
+    )

@@ -5,7 +5,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from switchgear_sinks.console import ConsolePages
-from switchgear_sinks.console.pages import ASSETS, PAGES
+from switchgear_sinks.console.pages import PAGES
 
 
 @pytest.fixture(scope="module")
@@ -26,20 +26,10 @@ def test_every_page_answers_with_the_document(client, path):
     assert answer.headers["cache-control"] == "no-cache"
 
 
-def test_document_names_files_that_exist_and_preloads_what_the_first_page_imports(client, base):
+def test_document_names_files_that_exist(client, base):
     named = re.findall(r'(?:href|src)="([^"]+)"', client.get("/").text)
     assert {client.get(address).status_code for address in named} == {200}
-    preloaded = {each.removeprefix(f"{base}/") for each in named if each.endswith(".js")} - {
-        "js/early.js",
-        "js/theme.js",
-    }
-    assert {"js/main.js", "js/pages/now.js", "vendor/preact.js"} <= preloaded
-    assert not {"js/pages/tool.js", "vendor/uplot.js"} & preloaded, "other pages are loaded when they are opened"
-    for module in preloaded:
-        for line in (ASSETS / module).read_text().splitlines():
-            if line.startswith(("import ", "export ")) and (found := re.search(r'from ?"(\..+?)";$', line)):
-                imported = (ASSETS / module).parent / found[1]
-                assert imported.resolve().relative_to(ASSETS.resolve()).as_posix() in preloaded
+    assert f"{base}/console.js" in named
 
 
 def test_policy_of_pages_and_files_allows_no_inline_code_and_no_frame(client, base):
