@@ -23,6 +23,9 @@ KEPT: Final = 5_000
 QUEUE: Final = 2_000
 """Events that wait for one console. One that reads more slowly loads the page again."""
 WINDOW_MINUTES: Final = 60
+STATS_AT_ONCE: Final = 100
+"""Tools in one event of numbers. Fifty consoles get each event, and a large one would hold up what comes after it."""
+STATS_PAUSE_S: Final = 0.02
 
 Visible = Callable[[str], bool]
 """Whether a console may see a tool or a family, by its name."""
@@ -113,7 +116,7 @@ class Live:
                 continue
             try:
                 snapshot = await self._boards.snapshot(WINDOW_MINUTES, self._tenant, circuits=self._tenant is None)
-                self._send_stats(snapshot)
+                await self._send_stats(snapshot)
             except Exception as error:  # noqa: BLE001 - ClickHouse may be away; the heartbeats go on and show the age
                 log.warning("the console's numbers could not be read", error=str(error) or type(error).__name__)
             if loop.time() >= next_heartbeat:
@@ -171,12 +174,15 @@ class Live:
             return None
         return [event for event in self._kept if event.number > int(number)]
 
-    def _send_stats(self, snapshot: Snapshot) -> None:
+    async def _send_stats(self, snapshot: Snapshot) -> None:
+        """Send the numbers that changed, in parts: a circuit that changes meanwhile is sent between two of them."""
         now = {
             row["tool"]: {"stats": row["stats"], "beat_now": {name: each[-1] for name, each in row["beat"].items()}}
             for row in snapshot.content["tools"]
         }
-        changed = {name: each for name, each in now.items() if self._before.get(name) != each}
-        if changed or not self._before:
-            self.send("stats", {"fleet": snapshot.content["fleet"], "tools": changed if self._before else now})
-        self._before = now
+        changed = [name for name, each in now.items() if self._before.get(name) != each]
+        first_time, self._before = not self._before, now
+        for begin in range(0, max(len(changed), int(first_time)), STATS_AT_ONCE):
+            tools = {name: now[name] for name in changed[begin : begin + STATS_AT_ONCE]}
+            self.send("stats", {"tools": tools} | ({} if begin else {"fleet": snapshot.content["fleet"]}))
+            await asyncio.sleep(STATS_PAUSE_S)

@@ -99,10 +99,24 @@ async def test_only_changed_tools_are_sent_and_nothing_while_nothing_changes(liv
 
     position = live.last_id
     for each in (snapshot(a=1, b=1), snapshot(a=1, b=1), snapshot(a=2, b=1)):
-        live._send_stats(each)
+        await live._send_stats(each)
     found = await collect(live, 2, position)
     assert [sorted(each[2]["tools"]) for each in found] == [["a", "b"], ["a"]]
     assert found[1][2]["fleet"] == {"calls": 3}
+
+
+async def test_circuit_that_changes_while_the_numbers_of_many_tools_are_sent_is_not_held_up(live):
+    names = [f"t{number}" for number in range(250)]
+    rows = [{"tool": name, "stats": {"calls": 1}, "beat": {"calls": [1], "errors": [0]}} for name in names]
+    position = live.last_id
+    sending = asyncio.create_task(live._send_stats(SimpleNamespace(content={"tools": rows, "fleet": {"calls": 250}})))
+    await asyncio.sleep(0)
+    live.send("circuit", {"tool": "t1"})
+    await sending
+    found = await collect(live, 4, position)
+    assert [each[1] for each in found] == ["stats", "circuit", "stats", "stats"]
+    assert [name for each in found if each[1] == "stats" for name in each[2]["tools"]] == names
+    assert ["fleet" in each[2] for each in found] == [True, False, False, False]
 
 
 async def test_stream_goes_on_with_heartbeats_while_the_store_does_not_answer(monkeypatch):
