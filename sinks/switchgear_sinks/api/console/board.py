@@ -26,7 +26,7 @@ REFRESH_S: Final = 2.0
 MOST_COST: Final = 4
 """The numbers are read again after at least so many times as long as reading them took, so that consoles take a fifth of the time."""
 MOST_AGE_S: Final = 10.0
-"""While the numbers are read again, the ones before are answered up to this age. The stream brings what has changed since."""
+"""While a stream reads the numbers again, the ones before are answered up to this age. The stream brings what has changed since."""
 _MOST_WINDOWS: Final = 32
 _GZIP_LEVEL: Final = 1
 
@@ -86,22 +86,28 @@ class Boards:
         self.fleet = fleet
         self.position: Callable[[], str] | None = None
         """Returns the id of the newest live event. A console that has loaded the page goes on from there."""
+        self.renewed: set[tuple[int, str | None, bool]] = set()
+        """Window, tenant and circuits of the answers that a stream renews all the time."""
         self._pattern = settings.family_pattern
         self._snapshots: OrderedDict[tuple[int, str | None, bool], Snapshot] = OrderedDict()
         self._turns: dict[tuple[int, str | None, bool], asyncio.Lock] = {}
 
-    async def snapshot(self, minutes: int, tenant: str | None, *, circuits: bool = True) -> Snapshot:
+    async def snapshot(
+        self, minutes: int, tenant: str | None, *, circuits: bool = True, renew: bool = False
+    ) -> Snapshot:
         """Return an answer that is at most a few seconds old.
 
         Args:
             minutes: Length of the window.
             tenant: Only this tenant's calls. None means all.
             circuits: Whether the reader may see the circuits.
+            renew: Read the numbers again as soon as it is time, and wait for them.
         """
         key = (minutes, tenant, circuits)
         found = self._snapshots.get(key)
         turn = self._turns.setdefault(key, asyncio.Lock())
-        if found is not None and (not found.stale or (turn.locked() and found.age_s < MOST_AGE_S)):
+        others_renew = not renew and (turn.locked() or key in self.renewed)
+        if found is not None and (not found.stale or (others_renew and found.age_s < MOST_AGE_S)):
             return found
         async with turn:
             found = self._snapshots.get(key)

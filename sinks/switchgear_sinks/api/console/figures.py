@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -98,13 +97,12 @@ async def read_figures(
         opened: When the circuits that refuse calls opened, by tool.
     """
     since = window_start(now, minutes)
-    counted, latencies, refused, outages, local = await asyncio.gather(
-        _counts(db, since, minutes, tenant),
-        _percentiles(db, since, tenant),
-        _refused(db, since, tenant),
-        _outages(db, since, tenant, opened),
-        local_circuits(db, now - WITHIN, None) if tenant is None else _none(),
-    )
+    # One after the other: on the embedded engine, several at a time would take every processor from the streams of changes.
+    counted = await _counts(db, since, minutes, tenant)
+    latencies = await _percentiles(db, since, tenant)
+    refused = await _refused(db, since, tenant)
+    outages = await _outages(db, since, tenant, opened)
+    local = await local_circuits(db, now - WITHIN, None) if tenant is None else []
     tools, newest = counted
     by_tool: dict[str, list[dict[str, Any]]] = {}
     for each in local:
@@ -195,32 +193,30 @@ async def _outages(
     in_time = f"recorded_at >= {_OPENED}"
     near = f"recorded_at >= {_OPENED} - toIntervalMicrosecond({{mean_us:Int64}})"
     recent = f"recorded_at >= {_MOMENT.format('since')}"
-    costs, touched = await asyncio.gather(
-        db.rows(
-            select(
-                f"""tool_name, countIf({in_time}) AS calls, sumIf({_TOKENS}, {in_time}) AS tokens, sumIf(cost_usd, {in_time}) AS usd,
-                sumIf(execution_time_ms, {in_time}) / 1000 AS seconds, countIf({near}) AS counted,
-                sumIf({_TOKENS}, {near}) AS all_tokens, sumIf(cost_usd, {near}) AS all_usd,
-                sumIf(execution_time_ms, {near}) / 1000 AS all_seconds""",
-                "tool_errors",
-                failed,
-                "GROUP BY tool_name",
-            ),
-            failed.parameters | given,
+    costs = await db.rows(
+        select(
+            f"""tool_name, countIf({in_time}) AS calls, sumIf({_TOKENS}, {in_time}) AS tokens, sumIf(cost_usd, {in_time}) AS usd,
+            sumIf(execution_time_ms, {in_time}) / 1000 AS seconds, countIf({near}) AS counted,
+            sumIf({_TOKENS}, {near}) AS all_tokens, sumIf(cost_usd, {near}) AS all_usd,
+            sumIf(execution_time_ms, {near}) / 1000 AS all_seconds""",
+            "tool_errors",
+            failed,
+            "GROUP BY tool_name",
         ),
-        db.rows(
-            select(
-                f"""tool_name, sumIf({REFUSED}, status = 'rejected' AND {in_time}) AS refused,
-                uniqExactIf(service, {recent} AND service != '') AS services,
-                uniqExactIf(user_id, {recent} AND user_id != '') AS users,
-                uniqExactIf(session_id, {recent} AND session_id != '') AS sessions,
-                topKIf({TOP_SERVICES})(service, {recent} AND service != '') AS top""",
-                "tool_metrics",
-                seen,
-                "GROUP BY tool_name",
-            ),
-            seen.parameters | given,
+        failed.parameters | given,
+    )
+    touched = await db.rows(
+        select(
+            f"""tool_name, sumIf({REFUSED}, status = 'rejected' AND {in_time}) AS refused,
+            uniqExactIf(service, {recent} AND service != '') AS services,
+            uniqExactIf(user_id, {recent} AND user_id != '') AS users,
+            uniqExactIf(session_id, {recent} AND session_id != '') AS sessions,
+            topKIf({TOP_SERVICES})(service, {recent} AND service != '') AS top""",
+            "tool_metrics",
+            seen,
+            "GROUP BY tool_name",
         ),
+        seen.parameters | given,
     )
     cost, touch = ({row["tool_name"]: row for row in rows} for rows in (costs, touched))
     return {name: _outage(cost.get(name), touch.get(name)) for name in opened}
@@ -275,10 +271,6 @@ async def read_openings(db: Database, circuit_ids: list[str]) -> dict[str, Openi
 
 def _why(cause: str, counts: str, state: str) -> str | None:
     return sentence(document(cause), document(counts), state)
-
-
-async def _none() -> list[dict[str, Any]]:
-    return []
 
 
 def utc_now() -> datetime:

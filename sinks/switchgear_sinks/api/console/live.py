@@ -109,13 +109,16 @@ class Live:
         next_heartbeat = 0.0
         loop = asyncio.get_running_loop()
         snapshot: Snapshot | None = None
+        window, circuits = (WINDOW_MINUTES, self._tenant), self._tenant is None
         while True:
             await asyncio.sleep(REFRESH_S)
             if not self._queues:
                 self._before = {}
+                self._boards.renewed.discard((*window, circuits))
                 continue
+            self._boards.renewed.add((*window, circuits))
             try:
-                snapshot = await self._boards.snapshot(WINDOW_MINUTES, self._tenant, circuits=self._tenant is None)
+                snapshot = await self._boards.snapshot(*window, circuits=circuits, renew=True)
                 await self._send_stats(snapshot)
             except Exception as error:  # noqa: BLE001 - ClickHouse may be away; the heartbeats go on and show the age
                 log.warning("the console's numbers could not be read", error=str(error) or type(error).__name__)

@@ -126,7 +126,10 @@ async def test_stream_goes_on_with_heartbeats_while_the_store_does_not_answer(mo
         raise OSError("ClickHouse is away")
 
     boards = SimpleNamespace(
-        fleet=SimpleNamespace(listen=lambda _: None), snapshot=snapshot, data=lambda _: {"circuits_fresh": True}
+        renewed=set(),
+        fleet=SimpleNamespace(listen=lambda _: None),
+        snapshot=snapshot,
+        data=lambda _: {"circuits_fresh": True},
     )
     live = Live(boards)
     running = asyncio.create_task(live.run())
