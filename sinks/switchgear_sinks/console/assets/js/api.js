@@ -42,17 +42,19 @@ export async function request(method, path, options = {}) {
   if (method !== "GET" && csrf) headers["X-CSRF-Token"] = csrf;
   const limit = AbortSignal.timeout(LIMIT_MS);
   let answer;
+  const ask = () =>
+    fetch(address(path, options.params), {
+      method,
+      headers,
+      body: options.body === undefined ? null : JSON.stringify(options.body),
+      signal: options.signal ? AbortSignal.any([options.signal, limit]) : limit,
+      credentials: "same-origin",
+      cache: "no-store",
+    });
   try {
     const early = method === "GET" ? takeEarly(address(path, options.params)) : undefined;
-    answer = await (early ??
-      fetch(address(path, options.params), {
-        method,
-        headers,
-        body: options.body === undefined ? null : JSON.stringify(options.body),
-        signal: options.signal ? AbortSignal.any([options.signal, limit]) : limit,
-        credentials: "same-origin",
-        cache: "no-store",
-      }));
+    // An early answer without a session is of no use after the login.
+    answer = await (early ? early.then((found) => (found.ok ? found : ask()), ask) : ask());
   } catch (error) {
     if (options.signal?.aborted && /** @type {Error} */ (error).name !== "TimeoutError") throw error;
     throw new ApiError(0, "The API does not answer.", "Check that the process of the API runs, and try again.");
