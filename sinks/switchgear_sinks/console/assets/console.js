@@ -28,7 +28,7 @@ var PAGES=[{name:"now",path:"/",title:"Now",key:"n"},{name:"timeline",path:"/tim
         <button type="button" class="icon-button" aria-label="Dismiss" onClick=${()=>dismiss(each.id)}><${Icon} name="close" /></button>
       </div>`)}
   </div>`}async function undo(auditId,what,reason){try{return await send("POST",`/v1/audit/${encodeURIComponent(auditId)}/undo`,{reason}),toast({title:"Undone",text:what}),!0}catch(error){let{message,hint}=error;return toast({title:"It could not be undone",text:`${message} ${hint??""}`}),!1}}var idOf=item=>item.audit_id??item.id??"";function AuditPage({route}){let resource=useResource("/v1/audit",{after:route.params.after}),[undoing,setUndoing]=d2(null);return html`<div class="page"><section class="block" aria-label="Audit"><${Loaded} resource=${resource} rows=${10}>
-    ${answer=>{let items=answer.items??[];return items.length?html`<div class="scroll"><table class="rows"><caption class="hidden-text">Actions of operators</caption>
+    ${answer=>{let items=answer.items??[];return items.length?html`<div class="scroll" tabindex="0"><table class="rows"><caption class="hidden-text">Actions of operators</caption>
         <thead><tr><th scope="col">Time</th><th scope="col">Who</th><th scope="col">Action</th><th scope="col">On</th><th scope="col" class="grow">Reason</th><th scope="col" class="roomy">Detail</th><th scope="col"><span class="hidden-text">Undo</span></th></tr></thead>
         <tbody>${items.map(item=>html`<tr key=${idOf(item)}>
           <th scope="row"><${Clock} at=${item.at} /></th>
@@ -48,7 +48,7 @@ var PAGES=[{name:"now",path:"/",title:"Now",key:"n"},{name:"timeline",path:"/tim
     <div class="sheet-foot"><button type="button" class="button" onClick=${onClose}>Cancel</button><button type="submit" class="button primary" disabled=${busy||!reason.trim()}>Undo</button></div>
   </form><//>`}var SHAPES={closed:html`<circle cx="7" cy="7" r="4" fill="currentColor" />`,open:html`<path d="M3 3l8 8M11 3l-8 8" stroke="currentColor" stroke-width="2.4" stroke-linecap="round" />`,half_open:html`<circle cx="7" cy="7" r="4.6" fill="none" stroke="currentColor" stroke-width="1.8" /><path d="M7 2.4a4.6 4.6 0 0 1 0 9.2z" fill="currentColor" />`,forced_open:html`<rect x="1.8" y="1.8" width="10.4" height="10.4" rx="2" fill="currentColor" /><path d="M4.6 7h4.8" stroke="var(--surface)" stroke-width="2" stroke-linecap="round" />`,metrics_only:html`<path d="M1 7s2.2-3.8 6-3.8S13 7 13 7s-2.2 3.8-6 3.8S1 7 1 7z" fill="none" stroke="currentColor" stroke-width="1.6" /><circle cx="7" cy="7" r="1.7" fill="currentColor" />`,unknown:html`<path d="M4.5 5.2a2.5 2.5 0 1 1 3.6 2.2c-.7.4-1.1.9-1.1 1.6" fill="none" stroke="currentColor" stroke-width="1.6" stroke-linecap="round" /><circle cx="7" cy="11.6" r="1" fill="currentColor" />`,disabled:html`<circle cx="7" cy="7" r="4.6" fill="none" stroke="currentColor" stroke-width="1.6" stroke-dasharray="2.4 2.2" />`};function StateShape({state}){return html`<svg class=${`shape ${state}`} viewBox="0 0 14 14" width="14" height="14" aria-hidden="true">${SHAPES[state]??SHAPES.disabled}</svg>`}function StateBadge({state,quiet=!1}){return html`<span class=${`state ${state} ${quiet?"quiet":""}`} title=${STATES[state]?.meaning??""}>
     <${StateShape} state=${state} />${stateLabel(state)}
-  </span>`}function ToolName({name,short=!1}){let cut=name.lastIndexOf(":")+1,head=name.slice(0,cut);return html`<span class="tool-name" title=${name}>${short?"":html`<i>${head}</i>`}<b>${name.slice(cut)||name}</b></span>`}function CallStatus({call}){return html`<span class=${`call-status ${call.status}`}><${Icon} name=${call.status} />${call.status}${call.error_class?html` <small>${call.error_class}</small>`:null}</span>`}function CallsTable({calls,withTool=!0,label}){let[open2,setOpen]=d2(""),columns=withTool?7:6;return html`<div class="scroll"><table class="rows calls">
+  </span>`}function ToolName({name,short=!1}){let cut=name.lastIndexOf(":")+1,head=name.slice(0,cut);return html`<span class="tool-name" title=${name}>${short?"":html`<i>${head}</i>`}<b>${name.slice(cut)||name}</b></span>`}function CallStatus({call}){return html`<span class=${`call-status ${call.status}`}><${Icon} name=${call.status} />${call.status}${call.error_class?html` <small>${call.error_class}</small>`:null}</span>`}function CallsTable({calls,withTool=!0,label}){let[open2,setOpen]=d2(""),columns=withTool?7:6;return html`<div class="scroll" tabindex="0"><table class="rows calls">
     <caption class="hidden-text">${label}</caption>
     <thead><tr>
       <th scope="col">Time</th>${withTool?html`<th scope="col">Tool</th>`:null}<th scope="col">Status</th><th scope="col" class="num">Duration</th><th scope="col" class="grow">Error</th><th scope="col" class="medium">Service</th><th scope="col" class="num roomy">Tokens</th>
@@ -98,7 +98,7 @@ var PAGES=[{name:"now",path:"/",title:"Now",key:"n"},{name:"timeline",path:"/tim
       <//></section>
       ${letter?html`<${Letter} key=${letter} id=${letter} onRetried=${resource.reload} />`:null}
     </div>
-  </div>`}function Letters({letters,chosen}){return letters.length?html`<div class="scroll"><table class="rows"><caption class="hidden-text">Dead letters</caption>
+  </div>`}function Letters({letters,chosen}){return letters.length?html`<div class="scroll" tabindex="0"><table class="rows"><caption class="hidden-text">Dead letters</caption>
     <thead><tr><th scope="col">Time</th><th scope="col" class="grow">Reason</th><th scope="col" class="medium">Field</th><th scope="col" class="num roomy">Size</th></tr></thead>
     <tbody>${letters.map(each=>{let id=each.id??`${each.partition}-${each.offset}`;return html`<tr key=${id} class=${id===chosen?"chosen":""}>
         <th scope="row"><button type="button" class="opener" data-item aria-pressed=${id===chosen} onClick=${()=>setParams({letter:id})}><${Clock} at=${each.at} /></button></th>
@@ -413,7 +413,7 @@ ORDER BY errors DESC`],["Tables","SHOW TABLES"]];function history2(){try{let kep
       <div class="toolbar"><h2>${moment===void 0?"Changes":`Changes around ${clock(moment,until)}`}</h2></div>
       ${near.length?html`<${Changes2} transitions=${near} />`:html`<${Empty} title="No circuit changed its state in this time" />`}
     </section>
-  `}function Changes2({transitions}){let newest=[...transitions].sort((one,other)=>one.at<other.at?1:-1);return html`<div class="scroll"><table class="rows transitions">
+  `}function Changes2({transitions}){let newest=[...transitions].sort((one,other)=>one.at<other.at?1:-1);return html`<div class="scroll" tabindex="0"><table class="rows transitions">
     <thead><tr><th scope="col">Time</th><th scope="col">Circuit</th><th scope="col">State</th><th scope="col" class="grow">Why</th></tr></thead>
     <tbody>
       ${newest.map(each=>html`<tr key=${each.at+each.circuit_id}>
@@ -443,7 +443,7 @@ ORDER BY errors DESC`],["Tables","SHOW TABLES"]];function history2(){try{let kep
   </section>`}function Details({answer,name}){return html`<div class="columns">
     <section class="block" aria-label="Error patterns">
       <div class="toolbar"><h2>Error patterns</h2></div>
-      ${answer.errors.length?html`<div class="scroll"><table class="rows"><thead><tr><th scope="col" class="num">Count</th><th scope="col" class="grow">Pattern</th><th scope="col">Class</th><th scope="col">Last</th></tr></thead><tbody>
+      ${answer.errors.length?html`<div class="scroll" tabindex="0"><table class="rows"><thead><tr><th scope="col" class="num">Count</th><th scope="col" class="grow">Pattern</th><th scope="col">Class</th><th scope="col">Last</th></tr></thead><tbody>
             ${answer.errors.map(error=>html`<tr key=${error.template}><td class="num">${count(error.count)}</td><th scope="row" class="cut grow mono" title=${error.example??error.template}><a href=${address("/calls",{tool:name,text:longestPart(error.template)})}>${error.template}</a></th><td>${error.class??"–"}</td><td><${Ago} at=${error.last_at} /></td></tr>`)}
           </tbody></table></div>`:html`<${Empty} title="No errors in this time" />`}
     </section>

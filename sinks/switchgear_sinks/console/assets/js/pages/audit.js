@@ -25,7 +25,7 @@ export function AuditPage({ route }) {
       const items = /** @type {AuditItem[]} */ (answer.items ?? []);
       if (!items.length)
         return html`<${Empty} title="No operator has acted yet">Commands, policies and retried letters appear here, with who, when and why.<//>`;
-      return html`<div class="scroll"><table class="rows"><caption class="hidden-text">Actions of operators</caption>
+      return html`<div class="scroll" tabindex="0"><table class="rows"><caption class="hidden-text">Actions of operators</caption>
         <thead><tr><th scope="col">Time</th><th scope="col">Who</th><th scope="col">Action</th><th scope="col">On</th><th scope="col" class="grow">Reason</th><th scope="col" class="roomy">Detail</th><th scope="col"><span class="hidden-text">Undo</span></th></tr></thead>
         <tbody>${items.map(
           (item) => html`<tr key=${idOf(item)}>

@@ -39,7 +39,7 @@ export function DeadPage({ route }) {
 /** @param {{ letters: DeadLetter[], chosen: string }} props */
 function Letters({ letters, chosen }) {
   if (!letters.length) return html`<${Empty} title="No dead letters">Every message so far was a valid event.<//>`;
-  return html`<div class="scroll"><table class="rows"><caption class="hidden-text">Dead letters</caption>
+  return html`<div class="scroll" tabindex="0"><table class="rows"><caption class="hidden-text">Dead letters</caption>
     <thead><tr><th scope="col">Time</th><th scope="col" class="grow">Reason</th><th scope="col" class="medium">Field</th><th scope="col" class="num roomy">Size</th></tr></thead>
     <tbody>${letters.map((each) => {
       const id = each.id ?? `${each.partition}-${each.offset}`;

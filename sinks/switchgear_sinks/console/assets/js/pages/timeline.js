@@ -66,7 +66,7 @@ function Lanes({ answer, hours, at }) {
 /** @param {{ transitions: Transition[] }} props */
 function Changes({ transitions }) {
   const newest = [...transitions].sort((one, other) => (one.at < other.at ? 1 : -1));
-  return html`<div class="scroll"><table class="rows transitions">
+  return html`<div class="scroll" tabindex="0"><table class="rows transitions">
     <thead><tr><th scope="col">Time</th><th scope="col">Circuit</th><th scope="col">State</th><th scope="col" class="grow">Why</th></tr></thead>
     <tbody>
       ${newest.map(

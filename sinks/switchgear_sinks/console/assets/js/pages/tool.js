@@ -90,7 +90,7 @@ function Details({ answer, name }) {
       <div class="toolbar"><h2>Error patterns</h2></div>
       ${
         answer.errors.length
-          ? html`<div class="scroll"><table class="rows"><thead><tr><th scope="col" class="num">Count</th><th scope="col" class="grow">Pattern</th><th scope="col">Class</th><th scope="col">Last</th></tr></thead><tbody>
+          ? html`<div class="scroll" tabindex="0"><table class="rows"><thead><tr><th scope="col" class="num">Count</th><th scope="col" class="grow">Pattern</th><th scope="col">Class</th><th scope="col">Last</th></tr></thead><tbody>
             ${answer.errors.map((error) => html`<tr key=${error.template}><td class="num">${count(error.count)}</td><th scope="row" class="cut grow mono" title=${error.example ?? error.template}><a href=${address("/calls", { tool: name, text: longestPart(error.template) })}>${error.template}</a></th><td>${error.class ?? "–"}</td><td><${Ago} at=${error.last_at} /></td></tr>`)}
           </tbody></table></div>`
           : html`<${Empty} title="No errors in this time" />`

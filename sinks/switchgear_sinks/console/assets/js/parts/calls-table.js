@@ -19,7 +19,7 @@ export function CallStatus({ call }) {
 export function CallsTable({ calls, withTool = true, label }) {
   const [open, setOpen] = useState("");
   const columns = withTool ? 7 : 6;
-  return html`<div class="scroll"><table class="rows calls">
+  return html`<div class="scroll" tabindex="0"><table class="rows calls">
     <caption class="hidden-text">${label}</caption>
     <thead><tr>
       <th scope="col">Time</th>${withTool ? html`<th scope="col">Tool</th>` : null}<th scope="col">Status</th><th scope="col" class="num">Duration</th><th scope="col" class="grow">Error</th><th scope="col" class="medium">Service</th><th scope="col" class="num roomy">Tokens</th>
