@@ -224,6 +224,7 @@ def test_markup_in_names_and_errors_is_shown_as_text(system, open_window):
 
 def test_keyboard_alone_finds_a_tool_and_forces_it_open_and_back(system, open_window):
     page = open_window().log_in(system.operator)
+    expect(page.locator(".headline")).to_be_visible()  # the search finds tools once they are loaded
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Help")).to_be_visible()
     page.keyboard.press("Escape")
