@@ -39,6 +39,7 @@ _PARAMETERS: Final[dict[str, tuple[str, str]]] = {
     "status": ("string", "`success`, `error`, `timeout`, `cancelled` or `rejected`."),
     "subject": ("string", "Only actions on this circuit, policy or letter."),
     "tenant": ("string", "Only this tenant's calls."),
+    "troubled": ("boolean", "1: only the tools in trouble, with the totals of all."),
     "text": ("string", "Only calls with this text in the error, the tool's name or the metadata."),
     "threshold_ms": ("number", "Only calls that took longer, in milliseconds."),
     "tool": ("string", "Only this tool."),
