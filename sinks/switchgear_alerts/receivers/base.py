@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -120,6 +121,31 @@ class OnceReceiver:
     async def close(self) -> None:
         """Close the connections."""
         await self._http.close()
+
+
+class ChatOptions(HttpOptions):
+    """Options of a channel of a chat. The URL of its incoming webhook is a secret."""
+
+    url: Secret
+
+
+class ChatReceiver(OnceReceiver, ABC):
+    """Sends one request a message to the incoming webhook of a chat."""
+
+    def __init__(self, options: ChatOptions, context: Context) -> None:
+        self._url = revealed_url(options.url, allow_private=options.allow_private)
+        super().__init__(options.outbound(self._url))
+        self._console_url = context.console_url
+
+    @staticmethod
+    @abstractmethod
+    def payload(message: Message, console_url: str | None) -> dict[str, Any]:
+        """Return the body of the request."""
+
+    async def send(self, message: Message) -> str:
+        """Send a message."""
+        reply = await self._http.post(self._url, to_json(self.payload(message, self._console_url)), JSON_TYPE)
+        return f"HTTP {reply.status} {reply.text}".strip()
 
 
 def revealed_url(secret: Secret, *, allow_private: bool) -> str:

@@ -6,33 +6,26 @@ from typing import Any, Final, Literal
 
 from switchgear_alerts import texts
 from switchgear_alerts.messages import Message
-from switchgear_alerts.receivers.base import JSON_TYPE, Context, HttpOptions, OnceReceiver, revealed_url, to_json
-from switchgear_alerts.secret import Secret
+from switchgear_alerts.receivers.base import ChatOptions, ChatReceiver
 
 _SIGNS: Final = {"opened": "🔴", "updated": "🟠", "resolved": "🟢", "digest": "📋"}
 _LONGEST_HEADER: Final = 150
 _LONGEST_SECTION: Final = 3000
 
 
-class SlackOptions(HttpOptions):
+class SlackOptions(ChatOptions):
     """Options of a Slack channel. The URL of an incoming webhook is a secret."""
 
     type: Literal["slack"]
-    url: Secret
 
 
-class SlackReceiver(OnceReceiver):
+class SlackReceiver(ChatReceiver):
     """Sends one message with blocks."""
 
-    def __init__(self, options: SlackOptions, context: Context) -> None:
-        self._url = revealed_url(options.url, allow_private=options.allow_private)
-        super().__init__(options.outbound(self._url))
-        self._console_url = context.console_url
-
-    async def send(self, message: Message) -> str:
-        """Send a message."""
-        reply = await self._http.post(self._url, to_json(payload(message, self._console_url)), JSON_TYPE)
-        return f"HTTP {reply.status} {reply.text}".strip()
+    @staticmethod
+    def payload(message: Message, console_url: str | None) -> dict[str, Any]:
+        """Return the body of the request."""
+        return payload(message, console_url)
 
 
 def payload(message: Message, console_url: str | None) -> dict[str, Any]:

@@ -6,8 +6,7 @@ from typing import Any, Final, Literal
 
 from switchgear_alerts import texts
 from switchgear_alerts.messages import Message
-from switchgear_alerts.receivers.base import JSON_TYPE, Context, HttpOptions, OnceReceiver, revealed_url, to_json
-from switchgear_alerts.secret import Secret
+from switchgear_alerts.receivers.base import ChatOptions, ChatReceiver
 
 _COLOURS: Final = {"opened": "Attention", "updated": "Warning", "resolved": "Good", "digest": "Default"}
 _CARD_TYPE: Final = "application/vnd.microsoft.card.adaptive"
@@ -15,25 +14,19 @@ _LONGEST: Final = 1000
 """Characters of a paragraph. Teams takes a card of 28 kB."""
 
 
-class TeamsOptions(HttpOptions):
+class TeamsOptions(ChatOptions):
     """Options of a Teams channel. The URL of a Workflow is a secret."""
 
     type: Literal["teams"]
-    url: Secret
 
 
-class TeamsReceiver(OnceReceiver):
+class TeamsReceiver(ChatReceiver):
     """Sends one Adaptive Card."""
 
-    def __init__(self, options: TeamsOptions, context: Context) -> None:
-        self._url = revealed_url(options.url, allow_private=options.allow_private)
-        super().__init__(options.outbound(self._url))
-        self._console_url = context.console_url
-
-    async def send(self, message: Message) -> str:
-        """Send a message."""
-        reply = await self._http.post(self._url, to_json(payload(message, self._console_url)), JSON_TYPE)
-        return f"HTTP {reply.status} {reply.text}".strip()
+    @staticmethod
+    def payload(message: Message, console_url: str | None) -> dict[str, Any]:
+        """Return the body of the request."""
+        return payload(message, console_url)
 
 
 def payload(message: Message, console_url: str | None) -> dict[str, Any]:
