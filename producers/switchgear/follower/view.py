@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
@@ -109,6 +109,7 @@ def read_instant(_: type, text: str) -> Instant:
 
 
 _decoder: Final = msgspec.json.Decoder(CircuitView, dec_hook=read_instant)
+_View = TypeVar("_View", bound=CircuitView)
 
 
 def decode_view(value: bytes) -> CircuitView:
@@ -117,8 +118,17 @@ def decode_view(value: bytes) -> CircuitView:
     Raises:
         UnreadableCircuitError: The bytes are not a circuit record.
     """
+    return decode_as(_decoder, value)
+
+
+def decode_as(decoder: msgspec.json.Decoder[_View], value: bytes) -> _View:
+    """Decode one record with a decoder of its own, for readers that need more fields.
+
+    Raises:
+        UnreadableCircuitError: The bytes are not a circuit record.
+    """
     try:
-        return _decoder.decode(value)
+        return decoder.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableCircuitError(f"not a circuit record: {error}") from None
 

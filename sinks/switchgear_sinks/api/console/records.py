@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from switchgear.follower.view import CauseView, CircuitView, Instant, UnreadableCircuitError, read_instant
+from switchgear.follower.view import CauseView, CircuitView, Instant, decode_as, read_instant
 from switchgear_schemas.explain import explain
 
 REFUSING: Final = frozenset({"open", "half_open", "forced_open"})
@@ -59,10 +59,7 @@ def decode_record(value: bytes) -> RecordedCircuit:
     Raises:
         UnreadableCircuitError: The bytes are not a circuit record.
     """
-    try:
-        return _decoder.decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableCircuitError(f"not a circuit record: {error}") from None
+    return decode_as(_decoder, value)
 
 
 def stored_record(row: Mapping[str, Any]) -> RecordedCircuit:
