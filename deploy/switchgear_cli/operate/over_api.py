@@ -40,10 +40,8 @@ def operate_over_api(
         ApiAnswerError: The API refuses a command.
     """
     with ApiClient.of(settings) as api:
-        try:
-            now = api.now()
-        except ApiUnavailableError as error:
-            _say_fall_back(error)
+        now = _now(api)
+        if now is None:
             return None
         rows = now["families"] if which.family else now["tools"]
         states = {each["circuit_id"]: each["state"] for each in [*now["tools"], *now["families"]]}
@@ -74,10 +72,8 @@ def set_policy_over_api(
         ApiAnswerError: The API refuses the values.
     """
     with ApiClient.of(settings) as api:
-        try:
-            now = api.now()
-        except ApiUnavailableError as error:
-            _say_fall_back(error)
+        now = _now(api)
+        if now is None:
             return None
         if not is_glob(name):
             Atlas({}, frozenset(each["tool"] for each in now["tools"])).find([name], create, str)
@@ -110,5 +106,10 @@ def _sentence(subject: str, answer: Mapping[str, Any]) -> str:
     return f"{named(subject)}: {state}{f': {why}' if why else ''}."
 
 
-def _say_fall_back(error: ApiUnavailableError) -> None:
-    print(f"switchgear: {plain(error.message)} The command goes to Kafka.", file=sys.stderr)
+def _now(api: ApiClient) -> dict[str, Any] | None:
+    """Return what the API knows. None, and say so, if it does not answer."""
+    try:
+        return api.now()
+    except ApiUnavailableError as error:
+        print(f"switchgear: {plain(error.message)} The command goes to Kafka.", file=sys.stderr)
+        return None
