@@ -16,6 +16,20 @@ MEDIA_TYPE: Final = "application/problem+json"
 _TITLES: Final = {413: "Content Too Large", 421: "Misdirected Request", 422: "Unprocessable Content"}
 """Where Python's names are older than RFC 9110."""
 
+SCHEMA: Final = {
+    "type": "object",
+    "description": "Problem details (RFC 9457).",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "What is wrong."},
+        "hint": {"type": "string", "description": "What to do."},
+    },
+}
+"""The JSON Schema of the answers, for OpenAPI."""
+
 
 class ProblemError(SwitchgearError):
     """A request that is refused, as an answer.

@@ -12,22 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from switchgear_access import problem
 from switchgear_gateway.parts import Documented, Part
 from switchgear_schemas import ToolExecution
 
 VERSION: Final = "1.0.0"
-_PROBLEM: Final = {
-    "type": "object",
-    "description": "Problem details (RFC 9457).",
-    "required": ["type", "title", "status", "detail"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string", "description": "What is wrong."},
-        "hint": {"type": "string", "description": "What to do."},
-    },
-}
 _OF_COMPONENTS: Final = "#/components/schemas/{model}"
 
 
@@ -86,7 +75,7 @@ def document(parts: Iterable[Part]) -> dict[str, Any]:
         "security": [{"token": []}, {}],
         "paths": paths,
         "components": {
-            "schemas": {"ToolExecution": schema, "Problem": _PROBLEM} | nested,
+            "schemas": {"ToolExecution": schema, "Problem": problem.SCHEMA} | nested,
             "responses": {
                 "Problem": {
                     "description": "The request was refused.",

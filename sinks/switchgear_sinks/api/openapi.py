@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear_access.principal import Role
+from switchgear_access.problem import SCHEMA as PROBLEM_SCHEMA
 from switchgear_sinks.api.answers import json_answer
 from switchgear_sinks.api.console.actions import CommandBody, ReasonBody
 from switchgear_sinks.api.console.dead_letters import RetryBody
@@ -146,7 +147,7 @@ def document() -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": dict(schemas) | {"Problem": _PROBLEM},
+            "schemas": dict(schemas) | {"Problem": PROBLEM_SCHEMA},
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer", "description": "A token, or a JWT of the issuer."},
                 "cookie": {"type": "apiKey", "in": "cookie", "name": "switchgear_session"},
@@ -154,19 +155,6 @@ def document() -> dict[str, Any]:
             },
         },
     }
-
-
-_PROBLEM: Final = {
-    "type": "object",
-    "required": ["type", "title", "status", "detail"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string", "description": "What is wrong."},
-        "hint": {"type": "string", "description": "What to do."},
-    },
-}
 
 
 def _operation(each: Operation) -> dict[str, Any]:

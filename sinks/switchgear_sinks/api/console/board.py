@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-import msgspec
-
+from switchgear_access.problem import encoded
 from switchgear_schemas.settings import Settings
-from switchgear_schemas.visible import escaped
 from switchgear_sinks.api.console.figures import Figures, read_figures, read_openings, utc_now
 from switchgear_sinks.api.console.fleet import FleetCircuits
 from switchgear_sinks.api.console.now import assemble, is_refusing, is_troubled, openings
@@ -65,11 +63,6 @@ class Snapshot:
         """The answer as JSON with only the tools that are not closed, or that something is advised for."""
         tools = [row for row in self.content["tools"] if is_troubled(row)]
         return encoded(self.content | {"tools": tools})
-
-
-def encoded(content: Any) -> bytes:
-    """Return JSON in which invisible characters are escaped."""
-    return escaped(msgspec.json.encode(content).decode()).encode()
 
 
 class Boards:

@@ -14,11 +14,12 @@ from starlette.responses import Response, StreamingResponse
 
 from switchgear_access.middleware import principal_of
 from switchgear_access.principal import Role
+from switchgear_access.problem import encoded
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import BusyError
 from switchgear_sinks.api.console.actions import Actions
 from switchgear_sinks.api.console.audit import Audit
-from switchgear_sinks.api.console.board import Boards, encoded
+from switchgear_sinks.api.console.board import Boards
 from switchgear_sinks.api.console.calls import Calls
 from switchgear_sinks.api.console.dead_letters import DeadLetters
 from switchgear_sinks.api.console.fleet import FleetCircuits

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import structlog
 
-from switchgear_sinks.api.console.board import REFRESH_S, Boards, Snapshot, encoded
+from switchgear_access.problem import encoded
+from switchgear_sinks.api.console.board import REFRESH_S, Boards, Snapshot
 from switchgear_sinks.api.console.figures import utc_now
 from switchgear_sinks.api.console.records import RecordedCircuit, circuit_part, iso
 
