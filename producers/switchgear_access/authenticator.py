@@ -9,7 +9,7 @@ from switchgear_access.principal import Principal
 from switchgear_access.session import Session
 from switchgear_access.token_source import FixedTokens, TokenFile, TokenSource
 from switchgear_access.tokens import PREFIX
-from switchgear_schemas.access_settings import AccessSettings
+from switchgear_schemas.access_settings import AccessSettings, comma_separated
 from switchgear_schemas.errors import SettingsError
 
 
@@ -87,7 +87,7 @@ def _jwt(settings: AccessSettings) -> Callable[[str], Awaitable[Principal]] | No
         )
     from switchgear_access.jwt import ALGORITHMS, JwtVerifier, KeySet, is_protected  # noqa: PLC0415 - an extra
 
-    algorithms = [each.strip() for each in settings.access_jwt_algorithms.split(",") if each.strip()]
+    algorithms = comma_separated(settings.access_jwt_algorithms)
     unknown = sorted(set(algorithms) - ALGORITHMS)
     if unknown or not algorithms:
         raise SettingsError(

@@ -7,6 +7,8 @@ from typing import Final
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import Message, Scope, Send
 
+from switchgear_schemas.access_settings import comma_separated
+
 _METHODS: Final = "GET, POST"
 """Pages may not change how long rows are kept, and no other route needs more."""
 _REQUEST_HEADERS: Final = (
@@ -24,7 +26,7 @@ class Origins:
     """
 
     def __init__(self, listed: str | None) -> None:
-        self._origins = frozenset(each.strip() for each in (listed or "").split(",") if each.strip())
+        self._origins = frozenset(comma_separated(listed))
 
     def allows(self, headers: Headers) -> str | None:
         """Return the origin of a request if it is named."""

@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from switchgear_access.problem import ProblemError
+from switchgear_schemas.access_settings import comma_separated
 
 MISDIRECTED: Final = 421
 _RECENT: Final = 1024
@@ -29,7 +30,7 @@ class KnownHosts:
     """
 
     def __init__(self, listed: str | None, address: str, setting: str) -> None:
-        self._names = frozenset(_plain(each) for each in (listed or "").split(",") if each.strip())
+        self._names = frozenset(map(_plain, comma_separated(listed)))
         self._any = listed is None and not is_loopback(host_of(address))
         self._setting = setting
 

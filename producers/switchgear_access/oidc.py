@@ -14,7 +14,7 @@ import structlog
 from switchgear_access.errors import InvalidCredentialsError, KeysUnavailableError
 from switchgear_access.jwt import FETCH_LIMIT_S, JwtVerifier, KeySet, fetch_json, is_protected
 from switchgear_access.principal import Principal
-from switchgear_schemas.access_settings import AccessSettings
+from switchgear_schemas.access_settings import AccessSettings, comma_separated
 from switchgear_schemas.errors import SettingsError
 
 try:
@@ -69,7 +69,7 @@ class OidcLogin:
         self._clock = clock
         self._configuration: Mapping[str, Any] = {}
         self._read_at = float("-inf")
-        algorithms = [each.strip() for each in settings.access_jwt_algorithms.split(",") if each.strip()]
+        algorithms = comma_separated(settings.access_jwt_algorithms)
         self._verifier = JwtVerifier(
             KeySet(issuer, algorithms, settings.access_jwt_jwks_url),
             issuer=issuer,

@@ -13,6 +13,11 @@ LEAST_KEY_BYTES: Final = 16
 _ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:\d{1,5})?|https?://\[[0-9a-f:]+\](:\d{1,5})?")
 
 
+def comma_separated(text: str | None) -> list[str]:
+    """Return the parts of a list that is written with commas, without spaces around them. Empty parts are left out."""
+    return [part for each in (text or "").split(",") if (part := each.strip())]
+
+
 class AccessSettings(BaseModel):
     """Settings of the HTTP API and the gateway."""
 
@@ -76,9 +81,9 @@ class AccessSettings(BaseModel):
     @field_validator("access_cors_origins")
     @classmethod
     def _exact_origins(cls, value: str | None) -> str | None:
-        for origin in (value or "").split(","):
-            if origin.strip() and _ORIGIN.fullmatch(origin.strip()) is None:
+        for origin in comma_separated(value):
+            if _ORIGIN.fullmatch(origin) is None:
                 raise ValueError(
-                    f"must be exact origins such as https://console.example.com, in lower case, got {origin.strip()!r}"
+                    f"must be exact origins such as https://console.example.com, in lower case, got {origin!r}"
                 )
         return value

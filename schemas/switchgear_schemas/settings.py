@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
-from switchgear_schemas.access_settings import AccessSettings
+from switchgear_schemas.access_settings import AccessSettings, comma_separated
 from switchgear_schemas.connection import KafkaConnection, SaslMechanism, SecurityProtocol, is_address
 from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.families import DEFAULT_PATTERN, patterns_of
@@ -297,7 +297,7 @@ class Settings(AccessSettings, ClientSettings):
     @field_validator("console_servers")
     @classmethod
     def _servers(cls, value: str | None) -> str | None:
-        for url in _listed(value):
+        for url in comma_separated(value):
             if not url.startswith(("http://", "https://")):
                 raise ValueError(f"{url!r:.100} must start with http:// or https://")
         return value
@@ -323,16 +323,12 @@ class Settings(AccessSettings, ClientSettings):
     @property
     def server_urls(self) -> list[str]:
         """The addresses of ``console_servers``, without a slash at the end."""
-        return [url.rstrip("/") for url in _listed(self.console_servers)]
+        return [url.rstrip("/") for url in comma_separated(self.console_servers)]
 
     @property
     def embedded(self) -> bool:
         """Whether the ClickHouse engine runs in the process. Then only one process can open the data."""
         return self.clickhouse_url.startswith("chdb:")
-
-
-def _listed(value: str | None) -> list[str]:
-    return [part for each in (value or "").split(",") if (part := each.strip())]
 
 
 _EMPTY_IS_UNSET: Final = {

@@ -21,6 +21,7 @@ from switchgear_cli.reads.formats import named
 from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name, words
 from switchgear_cli.times import parse_duration
 from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.access_settings import comma_separated
 from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.settings import load_settings
 
@@ -52,9 +53,9 @@ def create(
     """
     made, text = new_token(
         holder,
-        [_role(each) for each in _listed(roles)],
+        [_role(each) for each in comma_separated(roles)],
         tenant=tenant,
-        tools=_listed(tools or ""),
+        tools=comma_separated(tools),
         expires_at=None
         if expires is None
         else datetime.now(UTC).replace(microsecond=0) + parse_duration(expires, "--expires"),
@@ -126,10 +127,6 @@ def _role(text: str) -> Role:
         return Role(text)
     except ValueError:
         raise WrongUsageError(f"--roles {text!r} is not a role.", hint=f"Roles are {ROLE_NAMES}.") from None
-
-
-def _listed(text: str) -> list[str]:
-    return [each.strip() for each in text.split(",") if each.strip()]
 
 
 def _path(given: Path | None) -> Path:
