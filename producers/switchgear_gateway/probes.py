@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+
+from switchgear_access.probes import metrics_answer, readiness_answer
 
 _STATE: Final = {"application/json": {"schema": {"type": "object"}}}
 
@@ -57,10 +58,8 @@ class ProbeRoutes:
 
     async def readyz(self, _request: Request) -> Response:
         """Answer 200 or 503, with the checks."""
-        checks = dict(self._readiness())
-        ready = all(checks.values())
-        return JSONResponse({"status": "ready" if ready else "not ready", "checks": checks}, 200 if ready else 503)
+        return readiness_answer(self._readiness())
 
     async def metrics(self, _request: Request) -> Response:
         """Answer with the metrics in Prometheus' text format."""
-        return Response(generate_latest(self._registry), headers={"content-type": CONTENT_TYPE_LATEST})
+        return metrics_answer(self._registry)

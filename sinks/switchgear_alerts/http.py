@@ -7,13 +7,14 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from switchgear_access.connections import Connections
+from switchgear_access.probes import metrics_answer
 from switchgear_access.server import listen, make_server, url_of
 
 _MOST_CONNECTIONS: Final = 64
@@ -35,7 +36,7 @@ def create_app(registry: CollectorRegistry, health: Health) -> Starlette:
         return JSONResponse({"status": "ready" if ready else "not ready", "problem": problem}, 200 if ready else 503)
 
     async def metrics(_request: Request) -> Response:
-        return Response(generate_latest(registry), headers={"content-type": CONTENT_TYPE_LATEST})
+        return metrics_answer(registry)
 
     return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)])
 

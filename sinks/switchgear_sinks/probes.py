@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from switchgear_access.probes import metrics_answer, readiness_answer
 from switchgear_sinks.store import Store
 
 _PING_LIMIT_S: Final = 5.0
@@ -44,13 +44,11 @@ class Probes:
             answered = await asyncio.wait_for(self._store.ping(), _PING_LIMIT_S)
         except TimeoutError:
             answered = False
-        checks = {"store": answered, **self._readiness()}
-        ready = all(checks.values())
-        return JSONResponse({"status": "ready" if ready else "not ready", "checks": checks}, 200 if ready else 503)
+        return readiness_answer({"store": answered, **self._readiness()})
 
     async def metrics(self, _request: Request) -> Response:
         """Answer with the metrics in Prometheus' text format."""
-        return Response(generate_latest(self._registry), headers={"content-type": CONTENT_TYPE_LATEST})
+        return metrics_answer(self._registry)
 
 
 def create_probe_app(probes: Probes) -> Starlette:
