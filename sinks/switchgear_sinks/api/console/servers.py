@@ -51,4 +51,4 @@ async def _ask(client: httpx.AsyncClient, url: str) -> dict[str, Any]:
 def _why(answer: Mapping[str, Any]) -> str:
     checks = answer.get("checks")
     failed = [str(name) for name, fine in checks.items() if not fine] if isinstance(checks, Mapping) else []
-    return str(answer.get("reason") or ", ".join(failed) or answer["status"])[:200]
+    return str(answer.get("reason") or answer.get("problem") or ", ".join(failed) or answer["status"])[:200]

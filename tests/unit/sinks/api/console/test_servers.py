@@ -44,17 +44,19 @@ async def test_system_page_says_of_each_named_server_whether_it_is_ready_and_why
             503, json.dumps({"status": "not ready", "checks": {"kafka": False, "circuits": True}}).encode()
         ) as away,
         answering(503, json.dumps({"status": "recovering", "reason": "it reads its tables"}).encode()) as worker,
+        answering(503, json.dumps({"status": "not ready", "problem": "no circuits yet"}).encode()) as alerts,
         answering(200, b"<html>") as other,
     ):
-        found = await ask_servers(Settings(console_servers=f"{gateway}/, {away},{worker},{other},{dead},"))
-    assert found[:3] == [
+        found = await ask_servers(Settings(console_servers=f"{gateway}/, {away},{worker},{alerts},{other},{dead},"))
+    assert found[:4] == [
         {"server": gateway, "ready": True, "why": None},
         {"server": away, "ready": False, "why": "kafka"},
         {"server": worker, "ready": False, "why": "it reads its tables"},
+        {"server": alerts, "ready": False, "why": "no circuits yet"},
     ]
-    assert [(each["server"], each["ready"]) for each in found[3:]] == [(other, False), (dead, False)]
-    assert found[3]["why"] == "It answers 200, but not as a part of Switchgear."
-    assert found[4]["why"].startswith("It does not answer: ")
+    assert [(each["server"], each["ready"]) for each in found[4:]] == [(other, False), (dead, False)]
+    assert found[4]["why"] == "It answers 200, but not as a part of Switchgear."
+    assert found[5]["why"].startswith("It does not answer: ")
 
 
 def test_address_of_a_server_without_a_scheme_is_refused():
