@@ -227,7 +227,7 @@ def claim(claims: Mapping[str, Any], name: str) -> Any:
 
 
 def is_protected(url: str) -> bool:
-    """Return whether nobody between here and the address can change its answer: https, or this machine."""
+    """Return whether the answer of the address is safe from changes on its way: https, or this machine."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -21,7 +21,7 @@ def check_listen(address: str, authenticator: Authenticator, setting: str) -> No
         setting: Where the address is set, for the error.
 
     Raises:
-        SettingsError: Other machines can reach the address, and nobody could log in.
+        SettingsError: Other machines can reach the address, and no way to log in is configured.
     """
     if authenticator.configured or is_loopback(host_of(address)):
         return

@@ -1,6 +1,6 @@
 """Bearer tokens: ``sgt_<id>_<secret>``. A server keeps the hash of a token, so its file gives no access.
 
-The secret has 256 random bits. Nobody can guess it, so a fast hash (SHA-256) is as good as a slow one. Slow hashes protect
+The secret has 256 random bits. It can't be guessed, so a fast hash (SHA-256) is as good as a slow one. Slow hashes protect
 passwords, which people choose and attackers can list. The id is public: it is in lists and in logs.
 """
 

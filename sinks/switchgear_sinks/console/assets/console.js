@@ -451,7 +451,7 @@ ORDER BY errors DESC`],["Tables","SHOW TABLES"]];function history2(){try{let kep
       <div class="toolbar"><h2>Who calls it</h2></div>
       ${answer.callers.length?html`<div class="scroll" tabindex="0"><table class="rows"><thead><tr><th scope="col">Service</th><th scope="col">Host</th><th scope="col" class="num">Calls</th><th scope="col" class="num">Errors</th></tr></thead><tbody>
             ${answer.callers.map(caller=>html`<tr key=${`${caller.service} ${caller.host}`}><th scope="row">${caller.service??"–"}</th><td class="quiet">${caller.host??"–"}</td><td class="num">${count(caller.calls)}</td><td class=${`num ${caller.errors?"":"zero"}`}>${count(caller.errors)}</td></tr>`)}
-          </tbody></table></div>`:html`<${Empty} title="Nobody in this time" />`}
+          </tbody></table></div>`:html`<${Empty} title="No callers in this time" />`}
     </section>
     <section class="block" aria-label="Recent calls">
       <div class="toolbar"><h2>Recent calls</h2><a class="link" href=${address("/calls",{tool:name})}>All calls</a></div>

@@ -1,4 +1,4 @@
-/** Keys of the whole console. A key never acts while somebody types or a dialog is open. */
+/** Keys of the whole console. A key never acts while a person types or a dialog is open. */
 import { PAGES } from "./address.js";
 
 const SEQUENCE_MS = 1_500;

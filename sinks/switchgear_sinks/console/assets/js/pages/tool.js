@@ -103,7 +103,7 @@ function Details({ answer, name }) {
           ? html`<div class="scroll" tabindex="0"><table class="rows"><thead><tr><th scope="col">Service</th><th scope="col">Host</th><th scope="col" class="num">Calls</th><th scope="col" class="num">Errors</th></tr></thead><tbody>
             ${answer.callers.map((caller) => html`<tr key=${`${caller.service} ${caller.host}`}><th scope="row">${caller.service ?? "–"}</th><td class="quiet">${caller.host ?? "–"}</td><td class="num">${count(caller.calls)}</td><td class=${`num ${caller.errors ? "" : "zero"}`}>${count(caller.errors)}</td></tr>`)}
           </tbody></table></div>`
-          : html`<${Empty} title="Nobody in this time" />`
+          : html`<${Empty} title="No callers in this time" />`
       }
     </section>
     <section class="block" aria-label="Recent calls">

@@ -27,7 +27,7 @@ function Pill({ kind, text, title = "" }) {
   </span>`;
 }
 
-/** What nobody can overlook when the connection is lost. */
+/** A banner over the page while the connection is lost. */
 export function LostBanner() {
   const live = useLive();
   useNow();
