@@ -49,6 +49,7 @@ class DecideRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         arguments_hash: A keyed hash of the arguments, for the event.
         tenant: The tenant whose call it is. A token with a tenant has that one.
         emitter_id: The process that calls, as the circuit's reporter. By default the token's name and the address stand for it.
+        service: The service that it belongs to, for the event. By default the token's name.
     """
 
     tool: ToolName
@@ -59,6 +60,7 @@ class DecideRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     arguments_hash: Name | None = None
     tenant: Name | None = None
     emitter_id: Name | None = None
+    service: Name | None = None
 
 
 class Permitted(msgspec.Struct, kw_only=True):
@@ -168,6 +170,7 @@ class DecideRoutes:
             address_of(request),
             tenant=asked.tenant,
             emitter_id=asked.emitter_id,
+            service=asked.service,
             user_id=asked.user_id,
             session_id=asked.session_id,
             request_id=asked.request_id,

@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 _JSON: Final = "application/json"
 _PLACE: Final = re.compile(r"(?P<what>.*) - at `\$\.?(?P<field>.*)`", re.DOTALL)
+_UNKNOWN: Final = "there is no such field"
 _FIELD: Final = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<field>[^`]*)`")
 
 
@@ -50,7 +51,8 @@ def decoded(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise ProblemError(422, _named(str(error)), "Correct it and send the request again.") from None
+        detail = _named(str(error))
+        raise ProblemError(422, detail, _way_out(detail, kind)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProblemError(400, f"The body is not JSON: {error}.", "Send a JSON object.") from None
 
@@ -118,5 +120,13 @@ def _named(message: str) -> str:
     return f"{message}." if field is None else f"{field['field']}: {_of_field(field)}."
 
 
+def _way_out(detail: str, kind: Any) -> str:
+    """Return what to do. If a field of the request itself doesn't exist, this lists those that do."""
+    field = detail.removesuffix(f": {_UNKNOWN}.")
+    if field == detail or "." in field or not issubclass(kind, msgspec.Struct):
+        return "Correct it and send the request again."
+    return f"Its fields are {', '.join(each.encode_name for each in msgspec.structs.fields(kind))}."
+
+
 def _of_field(found: re.Match[str]) -> str:
-    return "this field is missing" if found["what"].startswith("missing") else "there is no such field"
+    return "this field is missing" if found["what"].startswith("missing") else _UNKNOWN

@@ -208,9 +208,12 @@ async def test_a_tenants_token_does_not_see_the_error_of_another_tenant(of):
 async def test_the_calling_process_is_the_reporter_and_not_the_gateway(place, of):
     client = of("weather")
     await client.call(TOOL)
-    answer = await client.decide(TOOL, emitter_id="worker-7")
+    answer = await client.decide(TOOL, emitter_id="worker-7", service="planner")
     assert await client.outcome(answer["permit"]) == 204
-    assert [event["emitter_id"] for event in place.events(TOOL)] == ["weather@10.0.0.9", "worker-7"]
+    assert [(event["emitter_id"], event["service"]) for event in place.events(TOOL)] == [
+        ("weather@10.0.0.9", "weather"),
+        ("worker-7", "planner"),
+    ]
 
 
 # -- requests that are wrong ------------------------------------------------------------------------------------------
@@ -233,6 +236,12 @@ async def test_a_wrong_field_is_named(client, fields, status, detail):
     assert response.status_code == status
     assert response.headers["content-type"] == "application/problem+json"
     assert response.json()["detail"] == detail
+
+
+async def test_an_unknown_field_is_answered_with_the_fields_that_exist(client):
+    problem = (await client.post("/v1/decide", tool_name="t")).json()
+    assert problem["hint"].startswith("Its fields are tool, user_id, session_id,")
+    assert problem["hint"].endswith("emitter_id, service.")
 
 
 @pytest.mark.parametrize(
