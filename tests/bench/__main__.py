@@ -64,6 +64,8 @@ BENCHES: Final[dict[str, Bench]] = {
     "poison": Bench("What bad rows cost the sink"),
     "sink_exactness": Bench("The sink killed again and again: are the rows exact?"),
     "queries": Bench("How long each query takes over ten million calls"),
+    "console_browser": Bench("The console in a browser: until it can be used, and from a record to the screen"),
+    "console": Bench("What fifty consoles cost the API"),
 }
 
 

@@ -1,13 +1,14 @@
 """Executions a second through one core of the gateway, beside a bare Starlette echo of the same bytes, in one run.
 
-python -m tests.bench.gateway      exit code 1 if the gateway takes less than half of what the echo does
+python -m tests.bench.gateway [--batch 100]      exit code 1 if the gateway takes less than half of what the echo does
 
 Both servers are real processes behind the same uvicorn protocol as the gateway's. The clients are a third process: 64 connections, each with
-batches of 100. A server's own CPU time is measured, so what else runs on the machine matters little.
+one batch at a time. A server's own CPU time is measured, so what else runs on the machine matters little.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import multiprocessing
@@ -42,10 +43,10 @@ REFUSED_PAUSE_S: Final = 0.2
 LEAST: Final = 0.5
 
 
-def body() -> bytes:
+def body(batch: int) -> bytes:
     """Return a batch as a client sends it: mostly successes, of a few tools."""
     found = []
-    for number in range(BATCH):
+    for number in range(batch):
         fields = {
             "tool_name": f"mcp:server-{number % 4}:tool-{number % 20}",
             "execution_time_ms": 12.5 + number,
@@ -78,13 +79,12 @@ def serve_echo(port: multiprocessing.Queue[int]) -> None:
         asyncio.run(make_server(app).serve(sockets=[listening]))
 
 
-def send(port: int, seconds: float, sent: multiprocessing.Queue[int]) -> None:
+def send(port: int, seconds: float, batch: int, sent: multiprocessing.Queue[int]) -> None:
     """Send batches for some seconds, and put how many were answered."""
-    sent.put(asyncio.run(_send(port, seconds)))
+    sent.put(asyncio.run(_send(port, seconds, body(batch))))
 
 
-async def _send(port: int, seconds: float) -> int:
-    content = body()
+async def _send(port: int, seconds: float, content: bytes) -> int:
     head = b"POST /v1/executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\nContent-Length: %d\r\n\r\n"
     request = head % len(content) + content
     until = time.monotonic() + seconds
@@ -108,21 +108,21 @@ async def _send(port: int, seconds: float) -> int:
     return sum(await asyncio.gather(*(connection() for _ in range(CONNECTIONS))))
 
 
-def batches(port: int, seconds: float) -> int:
+def batches(port: int, seconds: float, batch: int) -> int:
     """Return how many batches a server answered in a round."""
     sent: multiprocessing.Queue[int] = multiprocessing.Queue()
-    client = multiprocessing.Process(target=send, args=(port, seconds, sent))
+    client = multiprocessing.Process(target=send, args=(port, seconds, batch, sent))
     client.start()
     count = sent.get(timeout=seconds + 60)
     client.join()
     return count
 
 
-def per_core(process: psutil.Process, port: int, seconds: float) -> float:
+def per_core(process: psutil.Process, port: int, seconds: float, batch: int) -> float:
     """Return executions per second of the server's CPU time."""
     before = sum(process.cpu_times()[:2])
-    count = batches(port, seconds)
-    return BATCH * count / (sum(process.cpu_times()[:2]) - before)
+    count = batches(port, seconds, batch)
+    return batch * count / (sum(process.cpu_times()[:2]) - before)
 
 
 @contextmanager
@@ -147,6 +147,9 @@ def echoing() -> Iterator[tuple[psutil.Process, int]]:
 
 def main() -> int:
     """Measure in turns and print a table. Return 1 if the gateway is too slow."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.gateway", description=__doc__.partition("\n")[0])
+    parser.add_argument("--batch", type=int, default=BATCH, help="executions in a request")
+    batch: int = parser.parse_args().batch
     multiprocessing.set_start_method("spawn")
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -157,17 +160,20 @@ def main() -> int:
         asyncio.run(ensure_topics(settings))
         with running_gateway(settings, Path(folder) / "gateway.log") as gateway:
             ours, port = psutil.Process(gateway.child.pid), int(gateway.url.rpartition(":")[2])
-            per_core(echo_process, echo_port, WARM_UP_S)
-            per_core(ours, port, WARM_UP_S)
+            per_core(echo_process, echo_port, WARM_UP_S, batch)
+            per_core(ours, port, WARM_UP_S, batch)
             rounds = [
-                (per_core(echo_process, echo_port, ROUND_S), per_core(ours, port, ROUND_S)) for _ in range(ROUNDS)
+                (per_core(echo_process, echo_port, ROUND_S, batch), per_core(ours, port, ROUND_S, batch))
+                for _ in range(ROUNDS)
             ]
     bare, measured = (statistics.median(values) for values in zip(*rounds, strict=True))
     share = statistics.median(one / other for other, one in rounds)
-    print(f"| | executions a second and core, batches of {BATCH} ({len(body())} bytes) | µs of CPU time a request |")
+    print(
+        f"| | executions a second and core, batches of {batch} ({len(body(batch))} bytes) | µs of CPU time a request |"
+    )
     print("|---|---|---|")
-    print(f"| bare Starlette echo of the same bytes | {bare:,.0f} | {BATCH * 1e6 / bare:,.0f} |")
-    print(f"| switchgear gateway, acknowledged by Kafka | {measured:,.0f} | {BATCH * 1e6 / measured:,.0f} |")
+    print(f"| bare Starlette echo of the same bytes | {bare:,.0f} | {batch * 1e6 / bare:,.0f} |")
+    print(f"| switchgear gateway, acknowledged by Kafka | {measured:,.0f} | {batch * 1e6 / measured:,.0f} |")
     print(f"| share | {share:.2f} ({min(b / a for a, b in rounds):.2f} to {max(b / a for a, b in rounds):.2f}) | |")
     print(f"\n{os.cpu_count()} cores, median of {ROUNDS} rounds of {ROUND_S:g} s each, in turns")
     return int(share < LEAST)

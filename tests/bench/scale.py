@@ -47,10 +47,10 @@ class Fleet:
     partitions_of_circuits: int = 12
     broker_connections: int = 20_000
     broker_cores: int = 8
-    post_events_s: float = 5_000.0
-    """Events a second that one core of a gateway takes by POST. Assumed, not measured here."""
-    worker_events_s: float = 5_000.0
-    """Events a second of one worker. Assumed: measure yours with worker_bench."""
+    post_us: float = 944.0
+    """CPU for one call that a client posts alone (gateway --batch 1). In batches of 100 it is 18."""
+    worker_events_s: float = 40_000.0
+    """Events a second of one worker (worker_bench)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def plan(fleet: Fleet) -> Plan:
     direct = round(fleet.processes * fleet.direct)
     streams = fleet.processes - direct
     per_stream_us = changes_s * fleet.seen * fleet.event_us + fleet.beat_us
-    per_stream_us += 1e6 * fleet.calls_per_process_s / fleet.post_events_s
+    per_stream_us += fleet.calls_per_process_s * fleet.post_us
     per_gateway = max(1, min(fleet.streams_per_core, int(1e6 * fleet.utilisation / per_stream_us)))
     gateways = max(2, math.ceil(streams / per_gateway) + 1) if streams else 0  # one may be away
     others = max(1, gateways - 1)
