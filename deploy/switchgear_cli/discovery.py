@@ -10,8 +10,9 @@ import select
 import signal
 import sys
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from switchgear_cli.up_record import UpRecord
@@ -25,9 +26,33 @@ _VARIABLES: Final = {KAFKA: "SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS", API: "SWITCHGE
 _ANSWER_LIMIT_S: Final = 60.0
 _ATTEMPTS: Final = 3
 
+Origin = Literal["named", "found", "default"]
+"""Where an address is from: an option, the environment or the settings file; a running ``up``; or neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """The system that a command talks to.
+
+    Attributes:
+        settings: The settings. ``api_url`` is never None.
+        kafka: Where the address of Kafka is from.
+        api: Where the address of the API is from. ``default`` too if the ``up`` that was found has another topic prefix than the
+            one that is named: its API isn't of that system.
+    """
+
+    settings: Settings
+    kafka: Origin
+    api: Origin
+
 
 def client_settings(*, use: Collection[str] = (KAFKA,), **overrides: Any) -> Settings:
-    """Return the settings of a command that talks to a running system. ``api_url`` is never None.
+    """Return the settings of a command that talks to a running system, as of :func:`find_system`."""
+    return find_system(use=use, **overrides).settings
+
+
+def find_system(*, use: Collection[str] = (KAFKA,), **overrides: Any) -> System:
+    """Return the system that a command talks to.
 
     An address from an option, the environment or the settings file names the system. If a ``switchgear up`` with that address runs, it
     completes the other address, the topic prefix and the family pattern. The same holds for a ``data_dir``. Without any of these, the command uses this
@@ -63,7 +88,14 @@ def client_settings(*, use: Collection[str] = (KAFKA,), **overrides: Any) -> Set
     if found is not None and _is_of(found, KAFKA, addresses[KAFKA]):
         shared = {"topic_prefix": found.topic_prefix, "family_pattern": found.family_pattern}
         update |= {name: value for name, value in shared.items() if name not in settings.model_fields_set}
-    return settings.model_copy(update=update)
+    completed: Origin = "default" if found is None else "found"
+    agreed = settings.model_copy(update=update)
+    same_topics = found is None or agreed.topic_prefix == found.topic_prefix
+    return System(
+        agreed,
+        kafka="named" if KAFKA in given else completed,
+        api="named" if API in given else completed if same_topics else "default",
+    )
 
 
 def store_settings(

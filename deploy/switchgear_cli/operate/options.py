@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from pydantic import ValidationError
 
-from switchgear_cli.discovery import API, KAFKA, client_settings
+from switchgear_cli.discovery import API, KAFKA, System, find_system
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.command import Command, Verb
@@ -29,7 +29,7 @@ class CommandOptions:
 
     Args:
         reason: Why, for the record and for those whose calls it refuses.
-        actor: Who commands it. By default user@host.
+        actor: Who commands it. By default user@host, or the name of your token.
         wait: Wait for the record that shows it.
         timeout: Longest wait, in seconds, for all tools together.
         json: One JSON object per line and tool, instead of sentences.
@@ -47,23 +47,34 @@ class CommandOptions:
 
     def settings(self, names: NameOptions | None = None) -> Settings:
         """Return the settings and configure logging. With ``names``, the settings include the API's address."""
-        found = client_settings(
+        return self.system(names).settings
+
+    def system(self, names: NameOptions | None = None) -> System:
+        """Return the system that is commanded, and configure logging. With ``names``, the API must be of it."""
+        found = find_system(
             use=(KAFKA,) if names is None else (KAFKA, API),
             kafka_bootstrap_servers=self.bootstrap_servers,
             topic_prefix=self.topic_prefix,
             api_url=None if names is None else names.api_url,
         )
-        configure_client_logging(found)
+        configure_client_logging(found.settings)
         return found
 
-    def over_api(self, settings: Settings) -> bool:
-        """Return whether the command goes through the HTTP API, which knows this operator by a token.
+    def over_api(self, system: System) -> bool:
+        """Return whether the command goes through the HTTP API, which records it, rather than to Kafka.
 
-        Without a token the API can't tell operators apart, so the command goes to Kafka, with the name of this person. So it does if
-        the options name brokers, another actor, or not to wait.
+        It does if the API is of this system: a token is given, the API's address is named or found, or nothing is named at all. If
+        Kafka alone is named, the default address may be another system's API. The options that only Kafka can follow also choose Kafka:
+        brokers, a topic prefix, not to wait, and another actor than the token's. If no API answers, the caller sends the command to Kafka.
         """
-        to_kafka = self.bootstrap_servers or self.topic_prefix or self.actor or not self.wait
-        return settings.token is not None and bool(settings.api_url) and not to_kafka
+        has_token = system.settings.token is not None
+        if self.bootstrap_servers or self.topic_prefix or not self.wait or (self.actor and has_token):
+            return False
+        return has_token or system.api != "default" or system.kafka == "default"
+
+    def person(self) -> str:
+        """Return who gives the command."""
+        return self.actor or this_person()
 
     def command(self, tool: str, verb: Verb, **fields: Any) -> Command:
         """Return one command.
@@ -72,7 +83,7 @@ class CommandOptions:
             WrongUsageError: it can't be one.
         """
         try:
-            return Command(tool_name=tool, verb=verb, actor=self.actor or this_person(), reason=self.reason, **fields)
+            return Command(tool_name=tool, verb=verb, actor=self.person(), reason=self.reason, **fields)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])

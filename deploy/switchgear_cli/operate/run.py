@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json as json_module
-import sys
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from typing import Final
 
 from switchgear.policies.glob import is_glob
 from switchgear_cli.operate.options import NOT_DONE, CircuitOptions, CommandOptions, NameOptions
+from switchgear_cli.operate.results import CHANGED, IN_FORCE, interrupted, print_result
 from switchgear_cli.times import parse_duration
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.command import Command, Verb
@@ -18,8 +16,6 @@ from switchgear_schemas.families import family_circuit_id
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.operate.command_result import CommandOutcome
-
-INTERRUPTED: Final = 130
 
 
 def operate(
@@ -53,24 +49,24 @@ def operate(
     fields = {} if until is None else {"until": until}
     for word in words:
         how.command(word, verb, **fields, **which.fields(which.circuit_of(word)))
-    settings = how.settings(which)
+    system = how.system(which)
     from switchgear_cli.operate.targets import agreed, resolve  # noqa: PLC0415 - imports aiokafka, 100 ms
 
-    if how.over_api(settings):
+    if how.over_api(system):
         from switchgear_cli.operate.over_api import operate_over_api  # noqa: PLC0415 - imports aiokafka, 100 ms
 
-        answered = operate_over_api(settings, command, verb, words, how, which, duration=duration)
+        answered = operate_over_api(system, command, verb, words, how, which, duration=duration)
         if answered is not None:
             return answered
     targets = asyncio.run(
-        resolve(settings, words, create=which.create, circuit_of=which.circuit_of, family=which.family)
+        resolve(system.settings, words, create=which.create, circuit_of=which.circuit_of, family=which.family)
     )
     if not agreed(targets, command, yes=which.yes):
         return NOT_DONE
     if duration is not None:  # the person may have taken a while to answer
         fields = {"until": datetime.now(UTC) + parse_duration(duration)}
     commands = [how.command(tool, verb, **fields, **which.fields(cid)) for tool, cid in targets.circuits.items()]
-    return send(settings, commands, how)
+    return send(system.settings, commands, how)
 
 
 def set_policy(name: str, policy: BreakerPolicy, how: CommandOptions, names: NameOptions) -> int:
@@ -83,23 +79,20 @@ def set_policy(name: str, policy: BreakerPolicy, how: CommandOptions, names: Nam
         WrongUsageError: nothing knows the tool or family, or a glob is given for families.
         BrokerUnavailableError: no broker took it.
     """
-    command, settings = (
-        how.command(name, "set_policy", policy=policy, **_circuit(name, names.family)),
-        how.settings(names),
-    )
+    command = how.command(name, "set_policy", policy=policy, **_circuit(name, names.family))
+    system = how.system(names)
     from switchgear_cli.operate.targets import own_circuit, resolve  # noqa: PLC0415 - imports aiokafka, 100 ms
 
-    if how.over_api(settings) and not names.family:
+    if how.over_api(system):
         from switchgear_cli.operate.over_api import set_policy_over_api  # noqa: PLC0415 - imports aiokafka, 100 ms
 
-        values = policy.model_dump(mode="json", exclude_unset=True)
-        answered = set_policy_over_api(settings, name, values, how, create=names.create)
+        answered = set_policy_over_api(system, command, how, create=names.create)
         if answered is not None:
             return answered
     if not is_glob(name):
         circuit_of = family_circuit_id if names.family else own_circuit
-        asyncio.run(resolve(settings, [name], create=names.create, circuit_of=circuit_of, family=names.family))
-    return send(settings, [command], how)
+        asyncio.run(resolve(system.settings, [name], create=names.create, circuit_of=circuit_of, family=names.family))
+    return send(system.settings, [command], how)
 
 
 def _circuit(name: str, family: bool) -> dict[str, str]:
@@ -124,17 +117,17 @@ def clear_policy(name: str, how: CommandOptions, *, family: bool = False) -> int
         BrokerUnavailableError: no broker took it.
     """
     circuit = _circuit(name, family)
-    command, settings = how.command(name, "set_policy", policy=BreakerPolicy(), **circuit), how.settings(NameOptions())
+    command, system = how.command(name, "set_policy", policy=BreakerPolicy(), **circuit), how.system(NameOptions())
     from switchgear_cli.operate.targets import check_is_set  # noqa: PLC0415 - imports aiokafka, 100 ms
 
-    if how.over_api(settings) and not family:
-        from switchgear_cli.operate.over_api import set_policy_over_api  # noqa: PLC0415 - imports aiokafka, 100 ms
+    if how.over_api(system):
+        from switchgear_cli.operate.over_api import clear_policy_over_api  # noqa: PLC0415 - imports aiokafka, 100 ms
 
-        answered = set_policy_over_api(settings, name, {}, how, create=True)
+        answered = clear_policy_over_api(system, command, how)
         if answered is not None:
             return answered
-    asyncio.run(check_is_set(settings, name, circuit.get("circuit_id", name)))
-    return send(settings, [command], how, done=("applied", "sent"))
+    asyncio.run(check_is_set(system.settings, name, circuit.get("circuit_id", name)))
+    return send(system.settings, [command], how, done=CHANGED)
 
 
 def send(
@@ -142,7 +135,7 @@ def send(
     commands: Sequence[Command],
     how: CommandOptions,
     *,
-    done: Collection[CommandOutcome] = ("applied", "unchanged", "sent"),
+    done: Collection[CommandOutcome] = IN_FORCE,
 ) -> int:
     """Send the commands and print the result of each.
 
@@ -157,11 +150,6 @@ def send(
     try:
         answers = asyncio.run(send_command(settings, commands, wait_s=how.timeout if how.wait else None))
     except KeyboardInterrupt:
-        print("switchgear: Interrupted. What was sent is applied as soon as a worker reads it.", file=sys.stderr)
-        return INTERRUPTED
-    for given in answers:
-        if how.json:
-            print(json_module.dumps(given.document()))
-        else:
-            print(given.sentence(), file=sys.stdout if given.outcome in done else sys.stderr)
-    return 0 if all(given.outcome in done for given in answers) else NOT_DONE
+        return interrupted()
+    good = [print_result(given, json=how.json, done=done) for given in answers]
+    return 0 if all(good) else NOT_DONE

@@ -7,7 +7,7 @@ import difflib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from switchgear.policies import PolicyError, PolicySet
 from switchgear.policies.glob import is_glob, matches
@@ -108,6 +108,14 @@ class Atlas:
     tools: frozenset[str]
     remarks: tuple[str, ...] = ()
 
+    @classmethod
+    def of_answer(cls, known: Mapping[str, Any], *, family: bool) -> Atlas:
+        """Return what the API answers that it knows. With ``family``, the names are those of families."""
+        circuits = known["circuits"]
+        families = [each["tool"] for each in circuits if each["scope"] == "family"]
+        states = {each["circuit_id"]: each["state"] for each in circuits}
+        return cls(states, frozenset(families if family else known["tools"]), tuple(known["remarks"]))
+
     def find(self, words: Sequence[str], create: bool, circuit_of: Callable[[str], str]) -> Targets:
         """Return the circuits that names and globs mean.
 
@@ -182,11 +190,15 @@ async def check_is_set(settings: Settings, name: str, circuit_id: str) -> None:
     if circuit_id in (await read_known(settings, [name])).policies_set():
         return
     found = (await read_known(settings)).policies_set()
-    if circuit_id in found or await commands_wait(settings):
-        return
+    if circuit_id not in found and not await commands_wait(settings):
+        raise nothing_set(name, found)
+
+
+def nothing_set(name: str, found: Sequence[str]) -> NothingSetError:
+    """Return the error for a name without values. ``found`` are the names and globs that have some."""
     near = nearest(name, found) or found[:_NAMES_IN_AN_ERROR]
     more = f" and {len(found) - len(near)} more" if len(found) > len(near) else ""
-    raise NothingSetError(
+    return NothingSetError(
         f"Nothing is set for {name!r}: there is nothing to clear, and nothing was sent.",
         hint=f"Values are set for {', '.join(near)}{more}." if near else "No values are set by `policy set`.",
     )

@@ -26,6 +26,10 @@ class ApiUnavailableError(SwitchgearError):
 class ApiAnswerError(SwitchgearError):
     """The API answered with an error. The message and hint are the API's."""
 
+    def __init__(self, message: str, *, hint: str = "", status: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
 
 class ApiClient:
     """A client of the HTTP API. Use it in a ``with`` block.
@@ -51,7 +55,7 @@ class ApiClient:
             # trust_env is off: the API is on this machine or in the same network, so no proxy is needed
             self._http = httpx.Client(
                 base_url=self.url,
-                timeout=httpx.Timeout(answer_limit_s, connect=CONNECT_LIMIT_S),
+                timeout=_timeout(answer_limit_s),
                 trust_env=False,
                 headers={} if token is None else {"Authorization": f"Bearer {token}"},
                 verify=True if cafile is None else ssl.create_default_context(cafile=cafile),
@@ -115,19 +119,53 @@ class ApiClient:
             )
         return content
 
-    def now(self) -> dict[str, Any]:
-        """Return every tool and family with its circuit, as the console shows them."""
-        return self._get("/v1/console/now", minutes=1)
+    def known(self) -> dict[str, Any]:
+        """Return the circuits and names that an operator can command, and what ``policy set`` has values for."""
+        return self._get("/v1/console/known")
 
-    def command(self, circuit_id: str, verb: str, reason: str, expires_in_s: float | None = None) -> dict[str, Any]:
-        """Send an operator's command to a circuit. Return its outcome, and the circuit before and after."""
-        body = {"command": verb, "reason": reason, "expires_in_s": expires_in_s}
-        return self._send("POST", f"/v1/circuits/{quote(circuit_id, safe='')}/commands", json=body)
+    def command(
+        self,
+        circuit_id: str,
+        verb: str,
+        expires_in_s: float | None = None,
+        *,
+        limit_s: float = ANSWER_LIMIT_S,
+        **how: Any,
+    ) -> dict[str, Any]:
+        """Send an operator's command to a circuit. Return its outcome, and the circuit before and after.
 
-    def set_policy(self, pattern: str, values: Mapping[str, Any], reason: str) -> dict[str, Any]:
-        """Set values of a tool's or glob's policy; without values, remove those that are set."""
-        body = {"policy": dict(values), "reason": reason}
-        return self._send("PUT", f"/v1/policies/{quote(pattern, safe='')}", json=body)
+        Args:
+            circuit_id: The circuit.
+            verb: What is commanded.
+            expires_in_s: How long it holds. None: until another command.
+            limit_s: Longest wait for the answer, in seconds.
+            how: Other fields of the body: ``reason``, ``actor``, ``wait_s``.
+        """
+        body = {"command": verb, "expires_in_s": expires_in_s} | how
+        return self._send(
+            "POST", f"/v1/circuits/{quote(circuit_id, safe='')}/commands", json=body, timeout=_timeout(limit_s)
+        )
+
+    def set_policy(
+        self,
+        pattern: str,
+        values: Mapping[str, Any],
+        *,
+        family: bool = False,
+        limit_s: float = ANSWER_LIMIT_S,
+        **how: Any,
+    ) -> dict[str, Any]:
+        """Set values of the policy of a tool, a glob or a family; without values, remove those that are set.
+
+        Args:
+            pattern: The name or glob.
+            values: The values.
+            family: It is the name of a family.
+            limit_s: Longest wait for the answer, in seconds.
+            how: Other fields of the body, as of :meth:`command`.
+        """
+        body = {"policy": dict(values), "family": family} | how
+        return self._send("PUT", f"/v1/policies/{quote(pattern, safe='')}", json=body, timeout=_timeout(limit_s))
 
     def retention(self) -> dict[str, Any]:
         """Return how long rows are kept, and in which store."""
@@ -176,7 +214,7 @@ class ApiClient:
         hint = str(content.get("hint") or "")
         if answer.status_code == httpx.codes.UNAUTHORIZED:
             hint = "Set SWITCHGEAR_TOKEN to a token of this API. `switchgear token create` makes one."
-        raise ApiAnswerError(str(said), hint=hint)
+        raise ApiAnswerError(str(said), hint=hint, status=answer.status_code)
 
 
 _WAY_OUT: Final = "Start it with `switchgear up`, or say where it is with --api-url or SWITCHGEAR_API_URL."
@@ -190,6 +228,10 @@ def connect(api_url: str | None = None) -> ApiClient:
         ApiUnavailableError: The address is not a URL.
     """
     return ApiClient.of(client_settings(use=(API,), api_url=api_url))
+
+
+def _timeout(answer_limit_s: float) -> httpx.Timeout:
+    return httpx.Timeout(answer_limit_s, connect=CONNECT_LIMIT_S)
 
 
 def _object(answer: httpx.Response) -> dict[str, Any] | None:

@@ -99,11 +99,12 @@ OPERATIONS: Final = (
         "/v1/console/live", "get", "Follow what changes, as server-sent events.", query="after", answer="text/event-stream"
     ),
     Operation("/v1/console/tool/{name}", "get", "Show everything about one tool.", query="hours tenant"),
+    Operation("/v1/console/known", "get", "List the circuits and names that an operator can command."),
     Operation("/v1/console/timeline", "get", "List all transitions over the fleet's error rate.", query="hours tenant"),
     Operation("/v1/console/system", "get", "Show brokers, topics, groups, servers, storage and versions."),
     Operation("/v1/policies", "get", "List the rules of the policy file and what operators set."),
     Operation("/v1/policies/replay", "post", "Compare a proposed policy with the present one on stored calls.", body=ReplayBody),
-    Operation("/v1/policies/{pattern}", "put", "Set values of a tool's or glob's policy.", Role.OPERATE, body=PutBody),
+    Operation("/v1/policies/{pattern}", "put", "Set values of the policy of a tool, a glob or a family.", Role.OPERATE, body=PutBody),
     Operation("/v1/audit", "get", "List what operators did, newest first.", query="after limit subject"),
     Operation("/v1/audit/{audit_id}/undo", "post", "Undo an action.", Role.OPERATE, body=ReasonBody),
     Operation("/v1/dead-letters", "get", "List dead letters, newest first.", query="reason tool component field after limit"),

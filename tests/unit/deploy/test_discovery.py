@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from switchgear_cli.discovery import API, KAFKA, check_only_sink, client_settings, store_settings
+from switchgear_cli.discovery import API, KAFKA, check_only_sink, client_settings, find_system, store_settings
 from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.main import run
 from switchgear_cli.up_record import LOCK_NAME, UpRecord
@@ -116,6 +116,29 @@ def test_the_lines_to_export_name_the_family_pattern_only_where_it_is_not_the_de
         record = record_of(tmp_path, pattern=pattern)
         record.write(tmp_path)
         assert (f"export SWITCHGEAR_FAMILY_PATTERN={shlex.quote(pattern)}" in record.exports()) is named
+
+
+@pytest.mark.parametrize(
+    ("variables", "started", "origins"),
+    [
+        ({}, False, ("default", "default")),
+        ({}, True, ("found", "found")),
+        ({"KAFKA_BOOTSTRAP_SERVERS": "kafka.example:9092"}, True, ("named", "default")),
+        ({"KAFKA_BOOTSTRAP_SERVERS": "localhost:19092"}, True, ("named", "found")),
+        ({"API_URL": "http://localhost:18620"}, True, ("found", "named")),
+        ({"API_URL": "http://api.example"}, True, ("default", "named")),
+        ({"API_HTTP": "127.0.0.1:18620"}, False, ("default", "named")),
+        ({"TOPIC_PREFIX": "mine."}, True, ("found", "found")),
+        ({"TOPIC_PREFIX": "theirs."}, True, ("found", "default")),
+    ],
+)
+def test_it_is_known_where_each_address_is_from(machine, monkeypatch, variables, started, origins):
+    if started:
+        machine.start("one")
+    for name, value in variables.items():
+        monkeypatch.setenv(f"SWITCHGEAR_{name}", value)
+    found = find_system()
+    assert (found.kafka, found.api) == origins
 
 
 def test_an_option_wins_over_the_environment(running, monkeypatch):

@@ -15,7 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear_schemas.circuit import Circuit
-from switchgear_schemas.command import Command
+from switchgear_schemas.command import MAX_REASON_LENGTH, Command
+from switchgear_schemas.enums import MAX_NAME_LENGTH
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.families import tool_of_circuit
 from switchgear_schemas.settings import Settings
@@ -33,9 +34,12 @@ from switchgear_sinks.operate.send_command import send_command
 log = structlog.get_logger()
 
 WAIT_S: Final = 10.0
-"""Longest wait for the worker to show a command."""
+"""Longest wait for the worker to show a command, unless the body has another."""
+LONGEST_WAIT_S: Final = 300
 LONGEST_S: Final = 366 * 86_400
-Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON_LENGTH)]
+Actor = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
+Wait = Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WAIT_S)]
 Expiry = Annotated[float, msgspec.Meta(gt=0, le=LONGEST_S)]
 Verb = Literal["force_open", "force_close", "disable", "metrics_only", "close", "reset", "auto"]
 _EXPIRING: Final = frozenset({"force_open", "disable", "metrics_only"})
@@ -53,12 +57,17 @@ _SAMPLE: Final = (
 
 
 class CommandBody(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of a command. ``expires_in_s`` of null means until another command."""
+    """The body of a command. ``expires_in_s`` of null means until another command.
+
+    ``actor`` is who gives it, where the API has no tokens. ``wait_s`` is the longest wait for the confirmation; 0 doesn't wait.
+    """
 
     command: Verb
     reason: Reason
     expires_in_s: Expiry | None = None
     dry_run: bool = False
+    actor: Actor | None = None
+    wait_s: Wait = WAIT_S
 
 
 class ReasonBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -95,8 +104,9 @@ class Actions:
         if body.expires_in_s is not None and verb not in _EXPIRING:
             raise BadRequestError(f"{body.command} has no end.", hint="Leave out expires_in_s.")
         until = None if body.expires_in_s is None else utc_now() + timedelta(seconds=body.expires_in_s)
-        action = Action.of(request, body.command, circuit_id, body.reason.strip() or body.reason, expires_at=until)
-        command = _command(
+        reason = body.reason.strip() or body.reason
+        action = Action.of(request, body.command, circuit_id, reason, actor=body.actor, expires_at=until)
+        command = command_of(
             tool_name=tool,
             verb=verb,
             actor=action.actor,
@@ -109,7 +119,8 @@ class Actions:
         if body.dry_run:
             return json_answer({"before": before, "after": expected})
         undo = undo_of_command(verb, before, command)
-        return await self.carry_out(replace(action, before=before, undo=undo), [command], expected=expected)
+        action = replace(action, before=before, undo=undo)
+        return await self.carry_out(action, [command], expected=expected, wait_s=body.wait_s)
 
     async def undo(self, request: Request) -> Response:
         """Answer ``POST /v1/audit/{audit_id}/undo``."""
@@ -128,7 +139,7 @@ class Actions:
             raise ConflictError("This action was undone already.", hint="GET /v1/audit shows by whom.")
         action = Action.of(request, "undo", subject, body.reason, undo_of=identity)
         commands = [
-            _command(**each, actor=action.actor, reason=action.reason) for each in _still(json.loads(found["undo"]))
+            command_of(**each, actor=action.actor, reason=action.reason) for each in _still(json.loads(found["undo"]))
         ]
         before = None if found["action"] == "set_policy" else await self.present(subject)
         return await self.carry_out(replace(action, before=before), commands, expected=None)
@@ -141,7 +152,12 @@ class Actions:
         return no_circuit(tool_of_circuit(circuit_id), None) | {"circuit_id": circuit_id}
 
     async def carry_out(
-        self, action: Action, commands: Sequence[Command], *, expected: Mapping[str, Any] | None
+        self,
+        action: Action,
+        commands: Sequence[Command],
+        *,
+        expected: Mapping[str, Any] | None,
+        wait_s: float = WAIT_S,
     ) -> Response:
         """Record an action, send its commands one after the other, record the outcome, and answer.
 
@@ -149,12 +165,13 @@ class Actions:
             action: What is done.
             commands: The commands.
             expected: State that is shown if the worker has not confirmed the command.
+            wait_s: Longest wait for the worker to show each command. 0 doesn't wait.
         """
         await self._audit.write(action)  # first, so that nothing happens without a record
         results: list[CommandResult] = []
         try:
             for command in commands:
-                results += await send_command(self._settings, [command], wait_s=WAIT_S)
+                results += await send_command(self._settings, [command], wait_s=wait_s or None)
         except SwitchgearError as error:
             await self._audit.write(action.ended("failed", error.message))
             raise
@@ -168,7 +185,7 @@ class Actions:
             "operator action", actor=action.actor, action=action.action, subject=action.subject, outcome=last.outcome
         )
         if last.outcome == "refused":
-            raise BadRequestError(f"The command was refused: {last.reason}")
+            raise BadRequestError(f"{last.reason[:1].upper()}{last.reason[1:]}")
         return json_answer(
             {
                 "audit_id": str(action.audit_id),
@@ -177,6 +194,7 @@ class Actions:
                 "detail": last.reason or None,
                 "before": action.before,
                 "after": after,
+                "circuit": None if last.circuit is None else last.circuit.model_dump(mode="json"),
                 "undoable": action.undo is not None,
             }
         )
@@ -208,7 +226,12 @@ def _still(commands: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _command(**fields: Any) -> Command:
+def command_of(**fields: Any) -> Command:
+    """Return a command.
+
+    Raises:
+        BadRequestError: The fields are not those of a command.
+    """
     try:
         return Command(**fields)
     except ValidationError as error:

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear_access.middleware import principal_of
-from switchgear_sinks.api.answers import NotFoundError, json_answer
+from switchgear_sinks.api.answers import BadRequestError, NotFoundError, json_answer
 from switchgear_sinks.api.console.calls import cursor, read_cursor
 from switchgear_sinks.api.console.figures import utc_now
 from switchgear_sinks.api.console.records import iso
@@ -63,10 +63,20 @@ class Action:
     at: datetime = field(default_factory=utc_now)
 
     @classmethod
-    def of(cls, request: Request, action: str, subject: str, reason: str, **more: Any) -> Action:
-        """Return an action of the client that sends a request."""
+    def of(
+        cls, request: Request, action: str, subject: str, reason: str, *, actor: str | None = None, **more: Any
+    ) -> Action:
+        """Return an action of the client that sends a request. Without tokens it may say who acts, as ``actor``.
+
+        Raises:
+            BadRequestError: The client has logged in, and says who acts.
+        """
+        if actor is not None and not Rights.of(request).local:
+            raise BadRequestError(
+                "actor: the actor of this request is the one that has logged in.", hint="Leave out actor."
+            )
         address = "" if request.client is None else request.client.host
-        return cls(principal_of(request.scope).name, address, action, subject, reason, **more)
+        return cls(actor or principal_of(request.scope).name, address, action, subject, reason, **more)
 
     def ended(self, outcome: str, detail: str = "", after: Mapping[str, Any] | None = None) -> Action:
         """Return the same action with its outcome."""

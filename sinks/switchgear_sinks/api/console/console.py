@@ -23,6 +23,7 @@ from switchgear_sinks.api.console.board import Boards
 from switchgear_sinks.api.console.calls import Calls
 from switchgear_sinks.api.console.dead_letters import DeadLetters
 from switchgear_sinks.api.console.fleet import FleetCircuits
+from switchgear_sinks.api.console.known import Known
 from switchgear_sinks.api.console.live import Live
 from switchgear_sinks.api.console.now import fleet_of, is_troubled
 from switchgear_sinks.api.console.policies import EffectivePolicies, Policies
@@ -64,6 +65,7 @@ class Console:
             ("/v1/console/now", self.now, "GET"),
             ("/v1/console/live", self.live, "GET"),
             ("/v1/console/tool/{name:path}", ToolPage(db, self.boards, effective, settings), "GET"),
+            ("/v1/console/known", Known(db, self.fleet, effective, settings), "GET"),
             ("/v1/console/timeline", Timeline(db), "GET"),
             ("/v1/console/system", System(store, self.boards, settings, kafka=follow), "GET"),
             ("/v1/dead-letters", dead.listed, "GET"),

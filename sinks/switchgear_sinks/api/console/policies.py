@@ -18,14 +18,14 @@ from starlette.responses import Response
 from switchgear.policies import Explanation, PolicyError, PolicySet
 from switchgear.policies.glob import is_glob, matches
 from switchgear.policies.load import read_file
-from switchgear.policies.policy_set import BUILT_IN
-from switchgear_schemas.command import Command
+from switchgear.policies.policy_set import BUILT_IN, NOT_FOR_FAMILIES
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.families import family_circuit_id, is_family
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.settings import Settings
 from switchgear_schemas.wire import Execution
 from switchgear_sinks.api.answers import BadRequestError, json_answer
-from switchgear_sinks.api.console.actions import Actions, Reason
+from switchgear_sinks.api.console.actions import WAIT_S, Actions, Actor, Reason, Wait, command_of
 from switchgear_sinks.api.console.audit import Action
 from switchgear_sinks.api.console.figures import utc_now
 from switchgear_sinks.api.parameters import Parameters, json_body
@@ -63,13 +63,19 @@ class ReplayBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PutBody(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of a change. An empty ``policy`` without a ``mode`` removes what was set."""
+    """The body of a change. An empty ``policy`` without a ``mode`` removes what was set.
+
+    With ``family`` the name in the path is that of a family. ``actor`` and ``wait_s`` are as in the body of a command.
+    """
 
     policy: dict[str, Any]
     reason: Reason
     mode: Literal["metrics_only", "enforce"] | None = None
     expires_in_s: float | None = None
     dry_run: bool = False
+    family: bool = False
+    actor: Actor | None = None
+    wait_s: Wait = WAIT_S
 
 
 class EffectivePolicies:
@@ -218,7 +224,7 @@ class Policies:
         )
 
     async def put(self, request: Request) -> Response:
-        """Answer ``PUT /v1/policies/{pattern}``: set values over the file's, or remove them."""
+        """Answer ``PUT /v1/policies/{pattern}``: set values of a tool, a glob or a family over the file's, or remove them."""
         pattern: str = request.path_params["pattern"]
         rights = Rights.of(request)
         rights.check_all_tenants("Policies, which all tenants share,")
@@ -230,32 +236,52 @@ class Policies:
             raise BadRequestError(
                 "A policy has no end.", hint="Leave out expires_in_s, and undo it: POST /v1/audit/{id}/undo."
             )
+        subject = self._family(pattern) if body.family else pattern
+        action = Action.of(request, "set_policy", subject, body.reason, actor=body.actor)
         values = body.policy | ({} if body.mode is None else {"mode": body.mode})
         policy = checked(values) if values else BreakerPolicy()
+        if body.family:
+            _check_for_family(policy)
         known = await self._effective.known(fresh=True)
-        set_before = {} if known is None else values_set(known, pattern)
-        before = await self._state(pattern, set_before)
+        set_before = {} if known is None else values_set(known, subject)
+        before = await self._state(pattern, set_before, family=body.family)
         merged = set_before | policy.model_dump(mode="json", exclude_unset=True) if values else {}
+        after = await self._state(pattern, merged, family=body.family)
         if body.dry_run:
-            return json_answer({"before": before, "after": await self._state(pattern, merged)})
-        action = Action.of(request, "set_policy", pattern, body.reason)
-        target = {"tool_name": pattern, "verb": "set_policy"}
+            return json_answer({"before": before, "after": after})
+        target = {"tool_name": pattern, "verb": "set_policy", "circuit_id": subject if body.family else None}
         undo: list[dict[str, Any]] = [target | {"policy": {}}]
         if set_before:
             undo.append(target | {"policy": set_before})
-        command = Command(tool_name=pattern, verb="set_policy", actor=action.actor, reason=action.reason, policy=policy)
-        return await self._actions.carry_out(
-            replace(action, before=before, undo=None if known is None else undo),
-            [command],
-            expected=await self._state(pattern, merged),
-        )
+        command = command_of(**target, actor=action.actor, reason=action.reason, policy=policy)
+        action = replace(action, before=before, undo=None if known is None else undo)
+        return await self._actions.carry_out(action, [command], expected=after, wait_s=body.wait_s)
 
-    async def _state(self, pattern: str, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what is set for a pattern, and for a tool its whole policy with these values."""
+    def _family(self, name: str) -> str:
+        """Return the id of a family's circuit.
+
+        Raises:
+            BadRequestError: No tool can belong to a family of this name.
+        """
+        if is_glob(name):
+            raise BadRequestError(
+                f"family: {name!r} is a glob, and values are set for one family at a time.",
+                hint="Name it, without wildcards.",
+            )
+        if not is_family(name, self._settings.family_pattern):
+            raise BadRequestError(
+                f"family: {name!r} is not the name of a family. family_pattern is {self._settings.family_pattern!r}.",
+                hint="Name a family, such as mcp:github, or leave out family.",
+            )
+        return family_circuit_id(name)
+
+    async def _state(self, pattern: str, values: Mapping[str, Any], *, family: bool) -> dict[str, Any]:
+        """Return what is set for a pattern, and for a tool or a family its whole policy with these values."""
         if is_glob(pattern):
             return {"values": dict(values)}
         file = await asyncio.to_thread(self._effective.file)
-        return {"values": dict(values), "policy": changed(file.effective(pattern), values).model_dump(mode="json")}
+        policy = file.effective_family(pattern) if family else file.effective(pattern)
+        return {"values": dict(values), "policy": changed(policy, values).model_dump(mode="json")}
 
     def _written(self) -> Mapping[str, Any]:
         path = self._settings.policy_file
@@ -298,6 +324,17 @@ def checked(values: Mapping[str, Any]) -> BreakerPolicy:
         return checked_values(values, "policy")
     except PolicyError as error:
         raise BadRequestError(error.message, hint=error.hint) from None
+
+
+def _check_for_family(policy: BreakerPolicy) -> None:
+    """Check that a family can have these values.
+
+    Raises:
+        BadRequestError: It can't.
+    """
+    for name, why in NOT_FOR_FAMILIES.items():
+        if name in policy.model_fields_set and not (name == "scope" and policy.scope == "tool"):
+            raise BadRequestError(f"policy.{name}: {why}.", hint="Set it for the tools.")
 
 
 def changed(policy: BreakerPolicy, values: Mapping[str, Any]) -> BreakerPolicy:

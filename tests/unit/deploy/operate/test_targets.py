@@ -45,6 +45,9 @@ class Fleet:
     async def commands_wait(self, _settings) -> bool:
         return self.unread
 
+    def api(self) -> dict[str, object]:
+        raise ApiUnavailableError("The API at http://api:8620 cannot be reached.", hint="Start it.")
+
     def sql(self, _query: str) -> dict[str, object]:
         if self.stored is None:
             raise ApiUnavailableError("The API at http://api:8620 cannot be reached.", hint="Start it.")
@@ -69,6 +72,7 @@ def fleet(monkeypatch) -> Fleet:
     found = Fleet()
     for name in ("read_known", "commands_wait"):
         monkeypatch.setattr(targets_module, name, getattr(found, name))
+    monkeypatch.setattr(targets_module.ApiClient, "known", lambda _api: found.api())
     monkeypatch.setattr(targets_module.ApiClient, "sql", lambda _api, query: found.sql(query))
     monkeypatch.setattr(send_command_module, "send_command", found.send_command)
     return found

@@ -145,6 +145,7 @@ COMMAND = {"command": "force_open", "reason": "drill", "dry_run": True}
     "path",
     [
         "/v1/console/now", "/v1/console/live", "/v1/console/tool/x", "/v1/console/timeline", "/v1/console/system", "/v1/calls",
+        "/v1/console/known",
         "/v1/sessions/s/calls", "/v1/audit", "/v1/policies", "/v1/dead-letters", "/v1/dead-letters/0-1", "/v1/session", "/openapi.json",
     ],
 )  # fmt: skip
