@@ -154,7 +154,7 @@ def _api(system: System, how: CommandOptions) -> Iterator[ApiClient]:
 
 
 def _known(api: ApiClient, system: System) -> dict[str, Any] | None:
-    """Return what the API knows. None if it does not answer; say so, unless nobody has named that address."""
+    """Return what the API knows. None if it does not answer; an address that is a mere default is then not mentioned."""
     try:
         return api.known()
     except ApiUnavailableError as error:
