@@ -33,14 +33,14 @@ class Fleet:
     """Share of a core, of memory or of connections that is planned for."""
     streams_per_core: int = 2_000
     """The most that was measured."""
-    event_us: float = 90.0
+    event_us: float = 93.0
     """CPU for one event to one client (fan_out)."""
-    beat_us: float = 19.0
+    beat_us: float = 44.0
     """CPU for one idle client in a second (fan_out)."""
-    stream_kib: float = 21.0
-    gateway_mib: float = 65.0
-    resume_ms: float = 1.4
-    snapshot_ms: float = 6.8
+    stream_kib: float = 22.0
+    gateway_mib: float = 66.0
+    resume_ms: float = 1.35
+    snapshot_ms: float = 5.2
     fetch_us: float = 860.0
     """A broker's CPU for one fetch (idle_followers)."""
     fetch_wait_s: float = 10.0

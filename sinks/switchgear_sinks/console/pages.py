@@ -1,8 +1,8 @@
 """Serve the console's pages and their files.
 
-The pages are one HTML document and one script, ``assets/console.js``. ``npm run bundle`` in this folder makes the script from the modules in
-``assets/js`` and ``assets/vendor``, because a browser takes a quarter of a second longer for fifty files than for one. The script is kept in the
-repository, so users need no Node.js, and a test compares it with the modules.
+The pages are one HTML document, one script and one style sheet. ``npm run bundle`` in this folder makes ``assets/console.js`` and
+``assets/console.css`` from the files in ``assets/js``, ``assets/css`` and ``assets/vendor``, because a browser takes a quarter of a second longer
+for fifty files than for one. Both are kept in the repository, so users need no Node.js, and a test compares them with their sources.
 
 The address of every file has a hash of all files in it, so browsers keep files without asking again, and a new release never mixes with an old
 one.
@@ -55,6 +55,10 @@ _TYPES: Final = {
     ".txt": "text/plain; charset=utf-8",
 }
 _DOCUMENT: Final = "index.html"
+_LOGIN: Final = "/login"
+_NEEDED: Final = ("/v1/console/now?minutes=60", "/v1/session")
+"""What the script asks for first on each page but the login. Browsers load it together with the script."""
+_PRELOAD: Final = {"Link": ", ".join(f"<{address}>; rel=preload; as=fetch; crossorigin" for address in _NEEDED)}
 _PREFIX: Final = "/assets/"
 _FOREVER: Final = "public, max-age=31536000, immutable"
 
@@ -116,7 +120,7 @@ class ConsolePages:
         ]
 
     async def _show(self, request: Request) -> Response:
-        return self._document.answer(request, "no-cache")
+        return self._document.answer(request, "no-cache", None if request.url.path == _LOGIN else _PRELOAD)
 
     async def _asset(self, request: Request) -> Response:
         found = self._files.get(request.path_params["name"])

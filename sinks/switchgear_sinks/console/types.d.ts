@@ -1,12 +1,5 @@
 /** What the API answers, as the pages use it. Times are ISO 8601 texts; durations end in _s or _ms; money is in _usd or usd. */
 
-declare global {
-  interface Window {
-    /** Answers that `early.js` asked for, by path. */
-    switchgearEarly?: Map<string, Promise<Response>>;
-  }
-}
-
 export type State = "closed" | "open" | "half_open" | "forced_open" | "disabled" | "metrics_only" | "unknown";
 
 export interface Waste {

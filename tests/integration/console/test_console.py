@@ -18,6 +18,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(600), needs_browser]
 
 expect.set_options(timeout=60_000)  # two processors, shared with everything else that runs
 BROKEN = 40
+LOADS = (
+    "performance.getEntriesByType('resource').filter((each) => each.name.endsWith('/v1/console/now?minutes=60')).length"
+)
 POLICIES = (
     "fetch('/v1/policies').then((answer) => answer.json())"
     ".then((policies) => (policies.overrides ?? []).filter((each) => each.pattern === 'search'))"
@@ -287,6 +290,8 @@ def test_pages_are_accessible_fit_the_screen_and_log_no_errors(system, open_wind
         page.get_by_role("navigation", name="Pages").wait_for()
         expect(page.locator(".loading")).to_have_count(0)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+        if path == "/":  # the page uses what the browser loaded before the script ran
+            assert page.evaluate(LOADS) == 1
         if path == "/system":
             expect(page.get_by_label("groups", exact=True)).to_contain_text("switchgear.worker")
             expect(page.get_by_label("servers", exact=True)).to_contain_text("yes")

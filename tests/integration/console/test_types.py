@@ -23,10 +23,10 @@ def test_scripts_of_the_console_pass(script):
     assert done.returncode == 0, done.stdout[-5_000:] + done.stderr[-2_000:]
 
 
-def test_script_of_the_console_was_made_from_its_modules(tmp_path):
-    made = tmp_path / "console.js"
-    command = ["npm", "run", "--silent", "bundle", "--", f"--outfile={made}"]
+def test_script_and_styles_of_the_console_were_made_from_their_sources(tmp_path):
+    command = ["npm", "run", "--silent", "bundle", "--", f"--outdir={tmp_path}"]
     subprocess.run(command, cwd=CONSOLE, check=True, timeout=300)
-    assert made.read_bytes() == (CONSOLE / "assets" / "console.js").read_bytes(), (
-        "run `npm run bundle` in sinks/switchgear_sinks/console"
-    )
+    for name in ("console.js", "console.css"):
+        assert (tmp_path / name).read_bytes() == (CONSOLE / "assets" / name).read_bytes(), (
+            "run `npm run bundle` in sinks/switchgear_sinks/console"
+        )

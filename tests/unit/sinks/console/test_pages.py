@@ -29,7 +29,13 @@ def test_every_page_answers_with_the_document(client, path):
 def test_document_names_files_that_exist(client, base):
     named = re.findall(r'(?:href|src)="([^"]+)"', client.get("/").text)
     assert {client.get(address).status_code for address in named} == {200}
-    assert f"{base}/console.js" in named
+    assert {f"{base}/console.js", f"{base}/console.css"} <= set(named)
+
+
+def test_pages_but_the_login_have_browsers_load_what_the_script_needs(client):
+    for path in ("/", "/system"):
+        assert "</v1/console/now?minutes=60>; rel=preload; as=fetch" in client.get(path).headers["link"]
+    assert "link" not in client.get("/login").headers
 
 
 def test_policy_of_pages_and_files_allows_no_inline_code_and_no_frame(client, base):

@@ -22,13 +22,6 @@ export const setCsrf = (token) => {
   csrf = token ?? "";
 };
 
-/** Return an answer that `early.js` asked for, once. @param {string} path @returns {Promise<Response> | undefined} */
-function takeEarly(path) {
-  const answer = window.switchgearEarly?.get(path);
-  window.switchgearEarly?.delete(path);
-  return answer;
-}
-
 /**
  * @param {string} method
  * @param {string} path
@@ -42,8 +35,8 @@ export async function request(method, path, options = {}) {
   if (method !== "GET" && csrf) headers["X-CSRF-Token"] = csrf;
   const limit = AbortSignal.timeout(LIMIT_MS);
   let answer;
-  const ask = () =>
-    fetch(address(path, options.params), {
+  try {
+    answer = await fetch(address(path, options.params), {
       method,
       headers,
       body: options.body === undefined ? null : JSON.stringify(options.body),
@@ -51,10 +44,6 @@ export async function request(method, path, options = {}) {
       credentials: "same-origin",
       cache: "no-store",
     });
-  try {
-    const early = method === "GET" ? takeEarly(address(path, options.params)) : undefined;
-    // An early answer without a session is of no use after the login.
-    answer = await (early ? early.then((found) => (found.ok ? found : ask()), ask) : ask());
   } catch (error) {
     if (options.signal?.aborted && /** @type {Error} */ (error).name !== "TimeoutError") throw error;
     throw new ApiError(0, "The API does not answer.", "Check that the process of the API runs, and try again.");
