@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -26,6 +27,12 @@ from switchgear_sinks.writer import Writer, WriterLimits, WriterMetrics
 log = structlog.get_logger()
 
 _STOP_LIMIT_S: Final = 12.0
+SWITCH_S: Final = 0.0005
+"""How long a thread may compute while another one waits, in seconds.
+
+The event loop gives the turn away with each write to a console. With Python's 5 ms, one change for fifty consoles takes a quarter of a second
+while a thread computes the page.
+"""
 _READY_POLL_S: Final = 0.05
 _ADDRESS_SETTING: Final = "SWITCHGEAR_API_HTTP"
 
@@ -155,6 +162,7 @@ async def _run(
     end_streams: Callable[[], None] = lambda: None,
 ) -> None:
     """Run everything until a signal, or until one task ends. Then end the others, and raise what failed."""
+    sys.setswitchinterval(SWITCH_S)
     tasks = [asyncio.create_task(server.serve(sockets=[listening]), name="http")]
     if writer is not None:
         tasks.append(asyncio.create_task(writer.run(), name="writer"))
