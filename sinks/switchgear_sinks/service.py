@@ -30,7 +30,7 @@ _STOP_LIMIT_S: Final = 12.0
 SWITCH_S: Final = 0.0005
 """How long a thread may compute while another one waits, in seconds.
 
-The event loop gives the turn away with each write to a console. With Python's 5 ms, one change for fifty consoles takes a quarter of a second
+The event loop gives the turn away with each write to a console. With Python's 5 ms, one change for fifty consoles can take a quarter of a second
 while a thread computes the page.
 """
 _READY_POLL_S: Final = 0.05
