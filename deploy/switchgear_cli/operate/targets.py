@@ -218,11 +218,11 @@ async def _families_known(settings: Settings) -> Atlas:
 async def _atlas(settings: Settings) -> Atlas:
     known, (stored, remarks) = await asyncio.gather(read_known(settings), asyncio.to_thread(_stored, settings))
     try:
-        plain_names = [name for name in PolicySet.load(settings.policy_file).patterns if not is_glob(name)]
+        planned = PolicySet.load(settings.policy_file).tool_names
     except PolicyError as error:
-        plain_names = []
+        planned = ()
         remarks = [*remarks, f"The policy file was not looked at: {error.message}"]
-    return Atlas(_states(known), frozenset([*known.tools(), *stored, *plain_names]), tuple(remarks))
+    return Atlas(_states(known), frozenset([*known.tools(), *stored, *planned]), tuple(remarks))
 
 
 def _states(known: KnownState) -> dict[str, str]:

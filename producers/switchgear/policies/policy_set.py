@@ -30,7 +30,7 @@ from typing import Any, Final, Literal, Self
 import pydantic
 
 from switchgear.policies.errors import PolicyError, impossible, unknown_key
-from switchgear.policies.glob import TooManyOverlapsError, coverings, matches, specificity
+from switchgear.policies.glob import TooManyOverlapsError, coverings, is_glob, matches, specificity
 from switchgear.policies.load import read_file
 from switchgear_schemas.enums import MAX_NAME_LENGTH
 from switchgear_schemas.policy import FAMILY_DEFAULT, FLEET_DEFAULT, OWN_FALLBACK, BreakerPolicy, Cusum
@@ -155,6 +155,11 @@ class PolicySet:
     def explain_family(self, family: str) -> Explanation:
         """Return the policy in force for the circuit of a family, with the table that each value comes from."""
         return self._families.explain(family)
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The tools that have a table of their own, without the globs."""
+        return tuple(pattern for pattern in self.patterns if not is_glob(pattern))
 
     @property
     def family_patterns(self) -> tuple[str, ...]:

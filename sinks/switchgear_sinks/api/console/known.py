@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear.policies import PolicyError
-from switchgear.policies.glob import is_glob
 from switchgear_access.middleware import principal_of
 from switchgear_access.principal import Role
 from switchgear_schemas.errors import SwitchgearError
@@ -82,12 +81,12 @@ class Known:
         )
         return [row["tool_name"] for row in rows]
 
-    def _planned(self) -> tuple[list[str], list[str]]:
+    def _planned(self) -> tuple[tuple[str, ...], list[str]]:
         """Return the tools that the policy file names, and why the list may be incomplete."""
         try:
-            return [name for name in self._effective.file().patterns if not is_glob(name)], []
+            return self._effective.file().tool_names, []
         except PolicyError as error:
-            return [], [f"The policy file was not looked at: {error.message}"]
+            return (), [f"The policy file was not looked at: {error.message}"]
 
     async def _commands_wait(self) -> bool:
         """Return whether a command may set values that no worker has read yet. True too if Kafka does not say."""
