@@ -76,6 +76,8 @@ class Boards:
 
     def __init__(self, store: Store, fleet: FleetCircuits, settings: Settings) -> None:
         self.db = Database(store)
+        # These queries run all the time. With one thread each, the embedded engine leaves a processor to the streams of changes.
+        self._figures = Database(store.client_pool("board", 1, {"max_threads": 1})) if store.embedded else self.db
         self.fleet = fleet
         self.position: Callable[[], str] | None = None
         """Returns the id of the newest live event. A console that has loaded the page goes on from there."""
@@ -122,9 +124,9 @@ class Boards:
         live_id = self.position() if self.position is not None and circuits else None
         known = await self.fleet.all() if circuits else None
         refusing = [each for each in (known or {}).values() if each.scope == "tool" and is_refusing(each)]
-        stored = await read_openings(self.db, [each.circuit_id for each in refusing])
+        stored = await read_openings(self._figures, [each.circuit_id for each in refusing])
         opened = openings(refusing, stored)
-        figures = await read_figures(self.db, now, minutes, tenant, {name: each.at for name, each in opened.items()})
+        figures = await read_figures(self._figures, now, minutes, tenant, {name: each.at for name, each in opened.items()})
         content = await asyncio.to_thread(assemble, known, figures, opened, family_pattern=self._pattern)
         head = {"checked_at": iso(now), "minutes": minutes, "live_id": live_id, "data": self.data(figures)}
         return Snapshot(head | content, figures, time.monotonic() - started, started)
