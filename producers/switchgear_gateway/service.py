@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import signal
 import socket
 from collections.abc import AsyncIterator, Sequence
@@ -23,7 +22,7 @@ from switchgear_access.authenticator import Authenticator
 from switchgear_access.connections import Connections
 from switchgear_access.listening import check_listen, tls_options
 from switchgear_access.principal import LOCAL
-from switchgear_access.server import Server, listen, make_server, url_of
+from switchgear_access.server import Server, collect_seldom, listen, make_server, url_of
 from switchgear_gateway.app import create_app
 from switchgear_gateway.bodies import Budget
 from switchgear_gateway.circuits.routes import CircuitRoutes
@@ -176,7 +175,7 @@ async def _serve(
 async def _announce(server: Server, url: str) -> None:
     while not server.started:  # noqa: ASYNC110 - uvicorn has a flag, no event
         await asyncio.sleep(_READY_POLL_S)
-    _collect_seldom()
+    collect_seldom()
     log.info("ready", http=url)
 
 
@@ -208,13 +207,3 @@ def _allow_many_connections() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def _collect_seldom() -> None:
-    """Look for garbage seldom, and never in what the start has made.
-
-    A request makes some thousand objects, none of them in a cycle. Looking through them took a tenth of the gateway's time.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)

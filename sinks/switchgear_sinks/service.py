@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import hashlib
 import signal
 import socket
@@ -17,7 +16,7 @@ import structlog
 from switchgear.telemetry.registry import process_registry
 from switchgear_access.authenticator import Authenticator
 from switchgear_access.listening import check_listen, tls_options
-from switchgear_access.server import Server, listen, make_server, url_of
+from switchgear_access.server import Server, collect_seldom, listen, make_server, url_of
 from switchgear_schemas.errors import SettingsError, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.migrations import Layout, migrate, pending
@@ -193,9 +192,7 @@ async def _run(
 async def _announce(server: Server, writer: Writer | None, url: str) -> None:
     while not server.started or not (writer is None or writer.ready):  # noqa: ASYNC110 - uvicorn has a flag, no event
         await asyncio.sleep(_READY_POLL_S)
-    # A full collection of all that the program has loaded takes 100 ms, in which no console gets a change. These objects stay anyway.
-    gc.collect()
-    gc.freeze()
+    collect_seldom()
     log.info("ready", http=url)
 
 

@@ -196,6 +196,8 @@ def measured(tools: int, consoles: int, changes_a_minute: int, seconds: float) -
         page = window.page
         page.add_init_script(_USABLE)
         with running(changes, url, consoles, read):
+            while read[0] < consoles:  # every console is open, and has got a change
+                time.sleep(0.1)
             loads = []
             for _ in range(LOADS):
                 page.goto("about:blank")

@@ -12,7 +12,7 @@ const missing = (value) => value === null || value === undefined || Number.isNaN
 export function count(value) {
   if (missing(value)) return NONE;
   const number = /** @type {number} */ (value);
-  if (Math.abs(number) < 10_000) return Math.round(number).toLocaleString("en-US");
+  if (Math.abs(number) < 10_000) return String(Math.round(number)).replace(/(\d)(\d{3})$/, "$1,$2");
   for (const [size, letter] of /** @type {[number, string][]} */ ([
     [1e12, "T"],
     [1e9, "G"],

@@ -1,4 +1,3 @@
-import uPlot from "../../vendor/uplot.js";
 import { clock } from "../format.js";
 import { html, useEffect, useRef, useState } from "../html.js";
 import { THEMED, themeColour } from "../themes.js";
@@ -55,14 +54,25 @@ export function Chart(props) {
   useEffect(() => {
     const node = place.current;
     if (!node) return undefined;
-    const made = new uPlot(options(current, height, node.clientWidth), /** @type {any} */ (dataOf(props)), node);
-    plot.current = made;
-    const observer = new ResizeObserver(() => made.setSize({ width: node.clientWidth, height }));
-    observer.observe(node);
+    // Most pages have no chart: the library runs with the first one.
+    let removed = false;
+    let remove = () => {};
+    void import("../../vendor/uplot.js").then(({ default: uPlot }) => {
+      if (removed) return;
+      const data = /** @type {any} */ (dataOf(current.current));
+      const made = new uPlot(options(uPlot, current, height, node.clientWidth), data, node);
+      plot.current = made;
+      const observer = new ResizeObserver(() => made.setSize({ width: node.clientWidth, height }));
+      observer.observe(node);
+      remove = () => {
+        observer.disconnect();
+        made.destroy();
+        plot.current = null;
+      };
+    });
     return () => {
-      observer.disconnect();
-      made.destroy();
-      plot.current = null;
+      removed = true;
+      remove();
     };
   }, [themed]);
 
@@ -96,12 +106,13 @@ function Key({ line }) {
 const dataOf = ({ at, lines }) => [at.map((time) => Date.parse(time) / 1000), ...lines.map((line) => line.values)];
 
 /**
+ * @param {typeof import("../../vendor/uplot.js").default} uPlot
  * @param {{ current: ChartProps }} current the newest properties, which the plot asks for when it draws
  * @param {number} height
  * @param {number} width
  * @returns {any}
  */
-function options(current, height, width) {
+function options(uPlot, current, height, width) {
   const ink = themeColour("--ink-3");
   const grid = themeColour("--line");
   const bars = uPlot.paths.bars?.({ size: [0.8, 60], align: 1 });

@@ -9,7 +9,8 @@ export const ROW_PX = 34;
  */
 export function WindowedBody({ rows, columns, render }) {
   const body = useRef(/** @type {HTMLTableSectionElement | null} */ (null));
-  const [view, setView] = useState({ above: 0, height: 900 });
+  // A few rows first. What fits is measured before the browser paints.
+  const [view, setView] = useState({ above: 0, height: 0 });
   const measure = () => {
     const scroller = document.querySelector("main");
     if (!scroller || !body.current) return;
