@@ -126,7 +126,9 @@ class Boards:
         refusing = [each for each in (known or {}).values() if each.scope == "tool" and is_refusing(each)]
         stored = await read_openings(self._figures, [each.circuit_id for each in refusing])
         opened = openings(refusing, stored)
-        figures = await read_figures(self._figures, now, minutes, tenant, {name: each.at for name, each in opened.items()})
+        figures = await read_figures(
+            self._figures, now, minutes, tenant, {name: each.at for name, each in opened.items()}
+        )
         content = await asyncio.to_thread(assemble, known, figures, opened, family_pattern=self._pattern)
         head = {"checked_at": iso(now), "minutes": minutes, "live_id": live_id, "data": self.data(figures)}
         return Snapshot(head | content, figures, time.monotonic() - started, started)
