@@ -93,6 +93,18 @@ def test_an_event_that_no_ledger_knows_must_be_stored(evidence):
     ]
 
 
+def test_an_event_that_its_marked_copy_has_overtaken_need_not_be_stored_and_one_before_its_copy_must(evidence):
+    evidence.events += [an_event(11, key="held up", resent=True), an_event(12, key="held up")]
+    store(evidence, evidence.events[-2])
+    evidence.rows[TOOL].calls += 1
+    assert not broken(evidence)
+    evidence.events[-2:] = [an_event(11, key="held up"), an_event(12, key="held up", resent=True)]
+    evidence.stored[-1].place = (HOME, 12)
+    assert only(evidence, "no-silent-loss") == [
+        f"the record at ({HOME}, 11) ({TOOL}) is neither stored nor a dead letter"
+    ]
+
+
 @pytest.mark.parametrize("name", ["calls", "failed", "rejected"])
 def test_a_total_that_is_too_low_is_a_loss_and_one_too_high_an_over_count(evidence, name):
     check_a_wrong_total(evidence, TOOL, name)

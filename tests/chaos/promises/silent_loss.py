@@ -51,13 +51,23 @@ def no_silent_loss(evidence: Evidence) -> PromiseResult:
 
 
 def _unstored(evidence: Evidence) -> Iterator[str]:
-    """Yield the records that are neither stored nor dead letters, acknowledged or not."""
+    """Yield the records that are neither stored nor dead letters, acknowledged or not.
+
+    A marked record needs no row if another one of its call is stored. The same holds for an unmarked one that a marked one of its
+    partition has overtaken: a gateway that was cut off passes on what it had, after its client has sent the same to another one.
+    """
     places = {row.place for row in evidence.stored}
     keys = {row.key for row in evidence.stored} | {row.metric_id for row in evidence.stored}
+    marked: dict[tuple[str, int], int] = {}
     for event in evidence.events:
+        if event.resent:
+            call = (event.key, event.place[0])
+            marked[call] = min(event.place[1], marked.get(call, event.place[1]))
+    for event in evidence.events:
+        partition, offset = event.place
         if event.origin is not None or event.place in places or event.place in evidence.dead:
             continue
-        if not (event.resent and event.key in keys):
+        if not (event.key in keys and marked.get((event.key, partition), offset + 1) <= offset):
             yield f"the record at {event.place} ({event.tool or 'not an execution'}) is neither stored nor a dead letter"
 
 
