@@ -15,11 +15,9 @@ from typing import Any, Final, Protocol, Self, TypeVar
 import msgspec
 from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
 
-from switchgear_schemas.enums import MAX_EVENT_BYTES
+from switchgear_schemas.enums import MAX_LETTER_BYTES
 
 HEADER_PREFIX = "switchgear.dead."
-MAX_LETTER_BYTES: Final = 5 * MAX_EVENT_BYTES
-"""``max.message.bytes`` of the dead-letter topic. Every message fits that the executions topic takes without compression."""
 KEPT_VALUE_BYTES: Final = 65_536
 """The part kept of a value that does not fit: enough for you to see what it is."""
 KEPT_KEY_BYTES: Final = 4_096

@@ -40,6 +40,8 @@ MOST_STEPS: Final = 20
 
 MAX_EVENT_BYTES: Final = 1_048_576
 """Larger messages go to the dead letters. This is Kafka's default limit of a message."""
+MAX_LETTER_BYTES: Final = 5 * MAX_EVENT_BYTES
+"""``max.message.bytes`` of the dead-letter topic. Every message fits that the executions topic takes without compression."""
 MAX_NAME_LENGTH: Final = 256
 """Characters of a tool name. It is a Kafka key, a circuit id and part of a primary key."""
 EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from switchgear_schemas.dead_letter import MAX_LETTER_BYTES
-from switchgear_schemas.enums import MAX_EVENT_BYTES
+from switchgear_schemas.enums import MAX_EVENT_BYTES, MAX_LETTER_BYTES
 
 _HOUR_MS: Final = 3_600_000
 

@@ -14,7 +14,8 @@ from switchgear.fleet import Changes, Published, Rekeyed
 from switchgear.fleet.log import dead_letter
 from switchgear.fleet.rows import MARK
 from switchgear_schemas import DeadLetter
-from switchgear_schemas.dead_letter import MAX_LETTER_BYTES, refused_for_size, send_letters
+from switchgear_schemas.dead_letter import refused_for_size, send_letters
+from switchgear_schemas.enums import MAX_LETTER_BYTES
 from switchgear_schemas.families import partition_key
 from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.settings import Settings

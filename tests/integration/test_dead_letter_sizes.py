@@ -9,7 +9,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from switchgear_schemas import DeadLetter
-from switchgear_schemas.dead_letter import MAX_LETTER_BYTES, send_letters
+from switchgear_schemas.dead_letter import send_letters
+from switchgear_schemas.enums import MAX_LETTER_BYTES
 from switchgear_schemas.settings import Settings
 from switchgear_stream.topic_reader import read_to_end
 

@@ -12,7 +12,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from switchgear_schemas.connection import KafkaConnection
-from switchgear_schemas.dead_letter import MAX_LETTER_BYTES, DeadLetter, send_letters
+from switchgear_schemas.dead_letter import DeadLetter, send_letters
+from switchgear_schemas.enums import MAX_LETTER_BYTES
 from switchgear_sinks.writer.settings import WriterMetrics
 
 log = structlog.get_logger()

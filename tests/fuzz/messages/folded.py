@@ -12,7 +12,7 @@ from switchgear.fleet import Changes, FleetFold, Known, Message, PublishedCircui
 from switchgear.fleet.rows import RowError, check_row
 from switchgear.follower.view import UnreadableCircuitError, decode_view
 from switchgear_schemas import DeadLetter
-from switchgear_schemas.dead_letter import MAX_LETTER_BYTES
+from switchgear_schemas.enums import MAX_LETTER_BYTES
 from switchgear_schemas.headers import REKEYED
 from switchgear_schemas.partitioner import owner_partition, partition_of
 from switchgear_sinks.writer.rows import ExecutionRows
