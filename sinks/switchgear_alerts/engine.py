@@ -22,7 +22,9 @@ from switchgear_alerts.incidents import CircuitIncidents, Incident
 from switchgear_alerts.messages import Change, Message, Severity, group_id
 
 MOST_WAITING: Final = 5_000
-"""Changes that wait for one receiver. With one more, all of them go to the dead letters."""
+"""Changes that wait for one receiver. With one more, reading pauses until they are fewer."""
+PATIENCE_S: Final = 60.0
+"""If a receiver was done with no message for so long, more changes than :data:`MOST_WAITING` go to the dead letters."""
 CIRCUIT: Final = "circuit:"
 MESSAGE: Final = "message:"
 DIGEST: Final = "digest"
@@ -72,13 +74,16 @@ class Engine:
         self._since: dict[str, float] = {}
         """Since when changes wait for a receiver."""
         self._not_before: dict[str, float] = {}
+        self._now = now
+        self._moved_at: dict[str, float] = {}
+        """When a receiver was last done with a message."""
         self._sequence = 0
         self._unsaved: dict[str, bytes | None] = {}
         self._digest = None if rules.digest is None else DigestCounts(rules.digest.at, rules.timezone, now)
         self.outbox: dict[str, dict[str, Message]] = {name: {} for name in rules.receivers}
         """Messages by receiver and id, in the order in which to send them."""
         self.given_up: list[Message] = []
-        """Messages for the dead letters that were never tried. Take them out."""
+        """Messages for the dead letters that were never tried. Call :meth:`buried` for each that is there."""
 
     @property
     def open_incidents(self) -> int:
@@ -133,8 +138,14 @@ class Engine:
         track = self._tracks.get(circuit_id)
         return track is not None and track.known.incident is not None
 
+    @property
+    def full(self) -> bool:
+        """Whether more changes wait than memory should hold. Read no further records."""
+        return any(count > MOST_WAITING for count in self._waiting.values())
+
     def advance(self, now: float) -> None:
         """Do what is due at ``now``: announcements, ends of flapping, messages, the digest."""
+        self._now = max(self._now, now)
         for track in list(self._tracks.values()):
             after = self._advanced(track, now)
             known, changes = incidents.settle(after.known, now, self._rules.flapping)
@@ -144,7 +155,7 @@ class Engine:
                 self._put(after)
         self._make_digest(now)
         for name in self._rules.receivers:
-            if self._waiting[name] > MOST_WAITING:
+            if self._waiting[name] > MOST_WAITING and self._is_away(name, now):
                 self._give_up_waiting(name, now)
             self.make_messages(name, now)
 
@@ -152,12 +163,16 @@ class Engine:
         """Make the messages of the changes that wait for a receiver, if it is time.
 
         While a message is not delivered, changes go on waiting. So a receiver that was away gets one message about many of them.
+        More changes than :data:`MOST_WAITING` don't wait for others.
         """
         if not self._waiting[receiver]:
             return
         since = self._since.setdefault(receiver, now)
         grouping = self._rules.grouping
-        if self.outbox[receiver] or now < max(since + grouping.wait, self._not_before.get(receiver, 0.0)):
+        if self.outbox[receiver]:
+            return
+        due_at = max(since + grouping.wait, self._not_before.get(receiver, 0.0))
+        if now < due_at and self._waiting[receiver] <= MOST_WAITING:
             return
         changes = self._take_waiting(receiver)
         groups = group(changes, grouping.storm)
@@ -171,7 +186,13 @@ class Engine:
         """Forget a message that was delivered or given up."""
         message = self.outbox.get(receiver, {}).pop(message_id, None)
         if message is not None:
+            self._moved_at[receiver] = self._now
             self._unsaved[_key(message)] = None
+
+    def buried(self, message: Message) -> None:
+        """Forget a message of :attr:`given_up` that is in the dead letters."""
+        self.given_up.remove(message)
+        self._unsaved[_key(message)] = None
 
     def firing(self, receiver: str) -> list[Change]:
         """Return the open incidents that a receiver knows, as changes of the kind ``opened``."""
@@ -191,9 +212,9 @@ class Engine:
         return found
 
     def _advanced(self, track: Track, until: float) -> Track:
-        """Announce the open incident to the receivers for which it is due by ``until``."""
+        """Announce the open incident to the receivers for which it is due by ``until``, unless they have quiet hours now."""
         incident = track.known.incident
-        if incident is None:
+        if incident is None or incident.closed_at is not None:  # a flapping circuit that is closed may be well
             return track
         due: dict[str, Severity] = {}
         for route in self._rules.routes:
@@ -201,7 +222,7 @@ class Engine:
                 incident.facts, incident.held
             ):
                 continue
-            if route.due_at(incident.opened_at, self._rules.timezone) <= until:
+            if route.is_due(incident.opened_at, until, max(until, self._now), self._rules.timezone):
                 for name in route.receivers:
                     if name not in track.announced:
                         due.setdefault(name, route.severity)
@@ -261,9 +282,21 @@ class Engine:
         self._since.pop(receiver, None)
         return [each.change for each in sorted(taken, key=lambda each: each.sequence)]
 
+    def _is_away(self, receiver: str, now: float) -> bool:
+        """Return whether the receiver takes nothing for long, and nothing of it still waits for the dead letters."""
+        oldest = next(iter(self.outbox[receiver].values()), None)
+        if oldest is None or any(message.receiver == receiver for message in self.given_up):
+            return False
+        return now - max(oldest.created_at, self._moved_at.get(receiver, 0.0)) >= PATIENCE_S
+
     def _give_up_waiting(self, receiver: str, now: float) -> None:
-        """Move what waits for a receiver to the dead letters, so that memory stays bounded."""
-        self.given_up += self._threaded(receiver, group(self._take_waiting(receiver), 2), now)
+        """Move what waits for a receiver to the dead letters, so that memory stays bounded.
+
+        The messages are saved until they are there: after a restart before that, they are sent.
+        """
+        for message in self._threaded(receiver, group(self._take_waiting(receiver), 2), now):
+            self.given_up.append(message)
+            self._save(message)
 
     def _threaded(self, receiver: str, groups: list[list[Change]], now: float) -> list[Message]:
         """Return the messages of groups of changes, and remember by what the receiver knows the incidents."""

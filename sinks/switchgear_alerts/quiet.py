@@ -61,6 +61,12 @@ class QuietHours(BaseModel):
         return None
 
 
+def is_quiet(quiet: tuple[QuietHours, ...], at_s: float, timezone: ZoneInfo) -> bool:
+    """Return whether an instant, in seconds since 1970, is in a window."""
+    at = datetime.fromtimestamp(at_s, timezone)
+    return any(each.end_after(at) is not None for each in quiet)
+
+
 def next_loud(quiet: tuple[QuietHours, ...], at_s: float, timezone: ZoneInfo) -> float | None:
     """Return the first instant from ``at_s`` on that is in no window, in seconds since 1970. None: there is none for weeks."""
     at = datetime.fromtimestamp(at_s, timezone)
@@ -76,4 +82,6 @@ def last_due(at: time, now_s: float, timezone: ZoneInfo) -> float:
     """Return when it was last ``at`` o'clock, in seconds since 1970."""
     now = datetime.fromtimestamp(now_s, timezone)
     today = datetime.combine(now.date(), at, timezone)
-    return (today if today <= now else datetime.combine(now.date() - timedelta(days=1), at, timezone)).timestamp()
+    if today.timestamp() <= now_s:  # local times can't be compared: the clock may skip ``at`` today
+        return today.timestamp()
+    return datetime.combine(now.date() - timedelta(days=1), at, timezone).timestamp()

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from switchgear.policies.glob import matches
 from switchgear_alerts.durations import Duration
 from switchgear_alerts.messages import Facts, Severity
-from switchgear_alerts.quiet import QuietHours, next_loud
+from switchgear_alerts.quiet import QuietHours, is_quiet, next_loud
 from switchgear_schemas.enums import CircuitScope
 
 
@@ -49,8 +49,17 @@ class Route(BaseModel):
             and (not self.families or any(matches(glob, facts.family or "") for glob in self.families))
         )
 
-    def due_at(self, opened_at: float, timezone: ZoneInfo) -> float:
-        """Return when an incident that opened at ``opened_at`` is announced, if it lasts. Seconds since 1970."""
+    def is_due(self, opened_at: float, until: float, now: float, timezone: ZoneInfo) -> bool:
+        """Return whether an incident is announced. Times are seconds since 1970.
+
+        Args:
+            opened_at: When it opened.
+            until: It lasted up to then, at least.
+            now: When the announcement would be made. That is later than ``until`` while old records are read.
+            timezone: Of the quiet hours.
+        """
         earliest = opened_at + self.lasting
-        loud = next_loud(self.quiet, earliest, timezone) if self.quiet else earliest
-        return earliest if loud is None else loud
+        if not self.quiet:
+            return earliest <= until
+        loud = next_loud(self.quiet, earliest, timezone)
+        return (loud is None or loud <= until) and not is_quiet(self.quiet, now, timezone)

@@ -26,6 +26,7 @@ log = structlog.get_logger()
 
 _ADVANCE_EVERY_S: Final = 0.5
 _OFFSETS_EVERY_S: Final = 5.0
+_BURY_AGAIN_S: Final = 5.0
 
 
 class History:
@@ -73,7 +74,7 @@ class Turn:
         self._history: dict[int, History] = {}
         self._offsets: dict[int, int] = {}
         self._unsaved_offsets: dict[int, int] = {}
-        self._offsets_at = self._advanced_at = 0.0
+        self._offsets_at = self._advanced_at = self._bury_at = 0.0
         self._deliveries = {
             name: Delivery(
                 name, each, rules.retry, dead, metrics, functools.partial(self._engine.firing, name), time.time
@@ -121,17 +122,21 @@ class Turn:
             for record in records:
                 self._take(partition.partition, record)
             self._unsaved_offsets[partition.partition] = records[-1].offset + 1
-        await self._end_history(consumer)
+        await self._end_histories(consumer)
         self._forget_finished()
         if fetched or now - self._advanced_at >= _ADVANCE_EVERY_S:
             self._advanced_at = now
             self._engine.advance(now)
-        await self._bury()
+        await self._bury(now)
         await self._save(now)
         self._send()
+        self._pause(consumer)
         await self._measure(consumer)
 
     def _take(self, partition: int, record: Any) -> None:
+        history = self._history.get(partition)
+        if history is not None and record.offset >= history.end:
+            self._end_history(partition, history)
         why = unreadable(record)
         if why is None and record.value is None:
             self._remove(partition, (record.key or b"").decode(errors="replace"), record.timestamp / 1000)
@@ -143,7 +148,7 @@ class Turn:
             log.warning("a record was skipped", partition=partition, offset=record.offset, reason=why or str(error))
             return
         history = self._history.get(partition)
-        if history is not None and record.offset < history.end and not self._engine.is_open(seen.facts.circuit_id):
+        if history is not None and not self._engine.is_open(seen.facts.circuit_id):
             history.take(seen)
         else:
             self._engine.observe(seen)
@@ -164,19 +169,35 @@ class Turn:
             for message in box.values():
                 self._deliveries[name].put(message)
 
-    async def _end_history(self, consumer: Any) -> None:
+    async def _end_histories(self, consumer: Any) -> None:
         for each in consumer.assignment():
             history = self._history.get(each.partition)
             if history is not None and await consumer.position(each) >= history.end:
-                del self._history[each.partition]
-                self._unsaved_offsets[each.partition] = max(history.end, self._unsaved_offsets.get(each.partition, 0))
-                for seen in history.open.values():
-                    self._engine.observe(seen)
+                self._end_history(each.partition, history)
 
-    async def _bury(self) -> None:
-        given_up, self._engine.given_up = self._engine.given_up, []
-        for message in given_up:
-            await self._deliveries[message.receiver].bury(message, "too many changes waited for this receiver")
+    def _end_history(self, partition: int, history: History) -> None:
+        """Take what was open at the end of the history. The partition's later records are changes."""
+        del self._history[partition]
+        self._unsaved_offsets[partition] = max(history.end, self._unsaved_offsets.get(partition, 0))
+        for seen in history.open.values():
+            self._engine.observe(seen)
+
+    async def _bury(self, now: float) -> None:
+        """Write what was given up into the dead letters. What the disk doesn't take is kept and tried again."""
+        if now < self._bury_at:
+            return
+        for message in list(self._engine.given_up):
+            if not await self._deliveries[message.receiver].bury(message, "too many changes waited for this receiver"):
+                self._bury_at = now + _BURY_AGAIN_S
+                return
+            self._engine.buried(message)
+
+    def _pause(self, consumer: Any) -> None:
+        """Read no further while too much waits. The records stay in Kafka."""
+        if self._engine.full:
+            consumer.pause(*consumer.assignment())
+        elif consumer.paused():
+            consumer.resume(*consumer.paused())
 
     async def _save(self, now: float) -> None:
         changed = self._engine.take_unsaved()

@@ -172,16 +172,49 @@ def test_what_belongs_to_a_receiver_that_left_the_file_is_dropped():
     assert not any(key.startswith("message:hook") for key in here.store)
 
 
-def test_too_many_waiting_changes_are_given_up_so_that_memory_stays_bounded(monkeypatch):
+def test_too_many_waiting_changes_of_a_receiver_that_is_away_are_given_up_so_that_memory_stays_bounded(monkeypatch):
     monkeypatch.setattr(engine_module, "MOST_WAITING", 20)
     here = Saved(HOOK)
     here.engine.observe(seen("first", "open", 1, NOON))
     here.engine.advance(NOON)  # its message is never delivered
     for number in range(21):
         here.engine.observe(seen(f"tool-{number}", "open", 1, NOON))
-    here.engine.advance(NOON)
+    here.engine.advance(NOON + 59)
+    assert here.engine.full
+    assert here.engine.given_up == []
+    here.engine.advance(NOON + 60)
+    assert not here.engine.full
     assert len(told(here.engine.given_up)) == 21
     assert here.engine.waiting == 1
+
+
+def test_what_is_given_up_is_kept_until_it_is_in_the_dead_letters_and_sent_after_a_restart_before(monkeypatch):
+    monkeypatch.setattr(engine_module, "MOST_WAITING", 20)
+    here = Saved(HOOK)
+    for number in range(22):
+        here.engine.observe(seen(f"tool-{number}", "open", 1, NOON))
+        here.engine.advance(NOON)
+    here.engine.advance(NOON + 60)
+    here.save()
+    (given_up,) = here.engine.given_up
+    here.restart(NOON + 61)
+    assert len(told(here.deliver(NOON + 61))) == 22
+    assert not any(key.startswith("message:") for key in here.store)
+
+    here.restart(NOON + 62)
+    here.engine.given_up.append(given_up)
+    here.engine.buried(given_up)
+    assert here.engine.given_up == []
+    assert here.engine.take_unsaved() == {f"message:hook:{given_up.id}": None}
+
+
+def test_more_changes_than_may_wait_are_sent_at_once_to_a_receiver_that_takes_them(monkeypatch):
+    monkeypatch.setattr(engine_module, "MOST_WAITING", 20)
+    here = Saved('[[routes]]\nreceivers = ["hook"]\n[grouping]\nwait = "5m"\n')
+    for number in range(21):
+        here.engine.observe(seen(f"tool-{number}", "open", 1, NOON))
+    assert len(told(here.deliver(NOON))) == 21
+    assert here.engine.given_up == []
 
 
 def test_firing_incidents_are_those_that_the_receiver_knows():
