@@ -17,7 +17,7 @@ from switchgear_alerts import incidents
 from switchgear_alerts.config import AlertsFile
 from switchgear_alerts.digest import DigestCounts
 from switchgear_alerts.facts import Seen
-from switchgear_alerts.grouping import group
+from switchgear_alerts.grouping import Storm, after_batch, group
 from switchgear_alerts.incidents import CircuitIncidents, Incident
 from switchgear_alerts.messages import Change, Message, Severity, group_id
 
@@ -28,6 +28,7 @@ PATIENCE_S: Final = 60.0
 CIRCUIT: Final = "circuit:"
 MESSAGE: Final = "message:"
 DIGEST: Final = "digest"
+STORM: Final = "storm:"
 
 
 class Announced(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +74,11 @@ class Engine:
         self._waiting: Counter[str] = Counter()
         self._since: dict[str, float] = {}
         """Since when changes wait for a receiver."""
-        self._not_before: dict[str, float] = {}
+        self._announcing: set[str] = set()
+        """Receivers for which an opening waits."""
+        self._recent: dict[str, list[tuple[float, int]]] = {}
+        """When changes became messages within the last ``storm_interval``, and how many, by receiver."""
+        self._storms: dict[str, Storm] = {}
         self._now = now
         self._moved_at: dict[str, float] = {}
         """When a receiver was last done with a message."""
@@ -107,6 +112,8 @@ class Engine:
                 self._restore_track(msgspec.json.decode(value, type=Track))
             elif key.startswith(MESSAGE):
                 messages.append(msgspec.json.decode(value, type=Message))
+            elif key.startswith(STORM):
+                self._put_storm(key.removeprefix(STORM), msgspec.json.decode(value, type=Storm))
             elif self._digest is not None and key.startswith(DIGEST):
                 self._digest.restore(key.removeprefix(DIGEST), value)
         for message in sorted(messages, key=lambda each: each.sequence):
@@ -154,6 +161,8 @@ class Engine:
             if after is not track:
                 self._put(after)
         self._make_digest(now)
+        for name in [name for name, storm in self._storms.items() if now >= storm.over_at]:
+            self._put_storm(name, None)
         for name in self._rules.receivers:
             if self._waiting[name] > MOST_WAITING and self._is_away(name, now):
                 self._give_up_waiting(name, now)
@@ -168,17 +177,19 @@ class Engine:
         if not self._waiting[receiver]:
             return
         since = self._since.setdefault(receiver, now)
-        grouping = self._rules.grouping
+        grouping, storm = self._rules.grouping, self._storms.get(receiver)
         if self.outbox[receiver]:
             return
-        due_at = max(since + grouping.wait, self._not_before.get(receiver, 0.0))
-        if now < due_at and self._waiting[receiver] <= MOST_WAITING:
+        next_at = 0.0 if storm is None else storm.next_at(announcing=receiver in self._announcing)
+        if now < max(since + grouping.wait, next_at) and self._waiting[receiver] <= MOST_WAITING:
             return
         changes = self._take_waiting(receiver)
-        groups = group(changes, grouping.storm)
-        if any(len(each) >= grouping.storm for each in groups):
-            self._not_before[receiver] = now + grouping.storm_interval
-        for message in self._threaded(receiver, groups, now):
+        recent = [each for each in self._recent.get(receiver, ()) if now - each[0] < grouping.storm_interval]
+        recent.append((now, len(changes)))
+        stormy = storm is not None or sum(count for _, count in recent) >= grouping.storm
+        self._recent[receiver] = [] if stormy else recent
+        self._put_storm(receiver, after_batch(storm, now, grouping) if stormy else None)
+        for message in self._threaded(receiver, group(changes, 1 if stormy else grouping.storm), now):
             self.outbox[receiver][message.id] = message
             self._save(message)
 
@@ -256,6 +267,8 @@ class Engine:
             own = replace(change, severity=severity, thread="" if announced is None else announced.thread)
             added.append(Waiting(receiver=name, sequence=self._sequence, change=own))
             self._waiting[name] += 1
+            if change.kind == "opened":
+                self._announcing.add(name)
         return replace(track, waiting=(*track.waiting, *added))
 
     def _put(self, track: Track) -> None:
@@ -280,6 +293,7 @@ class Engine:
                 self._put(replace(track, waiting=tuple(each for each in track.waiting if each.receiver != receiver)))
         del self._waiting[receiver]
         self._since.pop(receiver, None)
+        self._announcing.discard(receiver)
         return [each.change for each in sorted(taken, key=lambda each: each.sequence)]
 
     def _is_away(self, receiver: str, now: float) -> bool:
@@ -363,6 +377,14 @@ class Engine:
             self.outbox[name][identifier] = message
             self._save(message)
 
+    def _put_storm(self, receiver: str, storm: Storm | None) -> None:
+        """Keep the storm of a receiver, or forget it, and note that it is to be saved."""
+        if storm is not None:
+            self._storms[receiver] = storm
+            self._unsaved[f"{STORM}{receiver}"] = msgspec.json.encode(storm)
+        elif self._storms.pop(receiver, None) is not None:
+            self._unsaved[f"{STORM}{receiver}"] = None
+
     def _save(self, message: Message) -> None:
         self._unsaved[_key(message)] = msgspec.json.encode(message)
 
@@ -375,6 +397,7 @@ class Engine:
             waiting=tuple(each for each in track.waiting if each.receiver in known),
         )
         self._waiting.update(each.receiver for each in kept.waiting)
+        self._announcing.update(each.receiver for each in kept.waiting if each.change.kind == "opened")
         self._tracks[track.circuit_id] = track
         self._put(kept)
 

@@ -15,6 +15,8 @@ import msgspec
 ChangeKind = Literal["opened", "updated", "resolved"]
 Severity = Literal["critical", "error", "warning", "info"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "error", "warning", "info")
+GROUP: Final = "group-"
+"""Begins the id of a message with several changes, and the thread of the incidents that opened in it."""
 _LONGEST_ID: Final = 180
 """Characters of an incident's id. PagerDuty takes 255 in a dedup_key, and the id of a change is longer."""
 
@@ -126,4 +128,4 @@ def incident_id(circuit_id: str, generation: int) -> str:
 def group_id(changes: Iterable[Change]) -> str:
     """Return the id of a message with several changes, which follows from them."""
     joined = "\n".join(sorted(change.id for change in changes))
-    return f"group-{hashlib.sha256(joined.encode()).hexdigest()[:32]}"
+    return f"{GROUP}{hashlib.sha256(joined.encode()).hexdigest()[:32]}"

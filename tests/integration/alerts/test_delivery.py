@@ -116,7 +116,7 @@ async def test_a_storm_is_a_few_messages_and_a_second_process_resolves_what_clos
         [circuit_record("closed", "open", 1), circuit_record("closed", "closed", 2), circuit_record("old", "open", 1)],
     )
     with receiving() as (received, url):
-        rules = write_rules(tmp_path / "alerts.toml", url, '[grouping]\nwait = "1s"\n')
+        rules = write_rules(tmp_path / "alerts.toml", url, '[grouping]\nwait = "1s"\nstorm_interval = "3s"\n')
         first = start(rules, settings, instance=None).wait_for_output("active")
         assert await holds_within(lambda: received.ids("opened") == {"old@1"}, 20)
         second = start(rules, settings, instance=None)

@@ -1,5 +1,6 @@
 """What is sent to whom and when, and that a restart forgets nothing."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,6 +88,39 @@ def test_quiet_hours_defer_an_announcement_to_their_end_if_the_incident_lasts():
     assert told(here.deliver(NOON + 3600)) == [("opened", "search@1")]
 
 
+def test_an_incident_that_matches_a_route_only_later_is_announced_after_its_quiet_hours():
+    here = Saved(
+        f'[[routes]]\nreceivers = ["hook"]\nstates = ["forced_open"]\nquiet = [{{ from = "12:30", to = "13:00" }}]\n{NOW}'
+    )
+    here.engine.observe(seen("search", "open", 1, NOON))
+    here.engine.observe(seen("search", "forced_open", 2, NOON + 2400))
+    assert here.deliver(NOON + 2400) == here.deliver(NOON + 3599) == []
+    assert told(here.deliver(NOON + 3600)) == [("opened", "search@1")]
+
+
+def test_a_process_that_starts_in_quiet_hours_announces_after_them_what_is_still_open():
+    quiet = f'[[routes]]\nreceivers = ["hook"]\nquiet = [{{ from = "12:30", to = "13:00" }}]\n{NOW}'
+    here = Saved(quiet, now=NOON + 2400)
+    here.engine.observe(seen("search", "open", 1, NOON))
+    here.engine.observe(seen("short", "open", 1, NOON))
+    here.engine.observe(seen("short", "closed", 2, NOON + 60))
+    assert here.deliver(NOON + 2400) == []
+    assert told(here.deliver(NOON + 3600)) == [("opened", "search@1")]
+
+
+def test_a_flapping_circuit_is_announced_only_while_it_is_open():
+    here = Saved('[[routes]]\nreceivers = ["hook"]\nfor = "1m"\n[grouping]\nwait = "0s"\nstorm_interval = "0s"\n')
+    for number in range(3):
+        here.engine.observe(seen("search", "open", 2 * number + 1, NOON + 100 * number))
+        here.engine.observe(seen("search", "closed", 2 * number + 2, NOON + 100 * number + 5))
+    assert here.deliver(NOON + 300) == []
+    here.engine.observe(seen("search", "open", 7, NOON + 310))
+    assert told(here.deliver(NOON + 310)) == [("opened", "search@5")]
+    here.engine.observe(seen("search", "closed", 8, NOON + 320))
+    assert here.deliver(NOON + 330) == []
+    assert told(here.deliver(NOON + 320 + 300)) == [("resolved", "search@5")]
+
+
 def test_routes_choose_by_tool_family_scope_and_state():
     here = Saved(
         f'[[routes]]\nreceivers = ["hook"]\ntools = ["mcp:*"]\nfamilies = ["mcp:git*"]\nstates = ["open"]\n{NOW}'
@@ -129,6 +163,69 @@ def test_a_storm_is_one_message_and_the_next_one_waits():
     sent += here.deliver(NOON + 120)
     assert len(told(sent)) == 200
     assert len(sent) <= 5
+
+
+def played(steps, until, text='[[routes]]\nreceivers = ["hook"]\n', restarts=()):
+    """The messages of records ``(second, circuit, state, generation)``, with a restart at some seconds."""
+    here, left, sent = Saved(text), sorted(steps, key=lambda step: step[0]), []
+    for half in range(2 * until):
+        while left and left[0][0] <= half / 2:
+            at, circuit, state, generation = left.pop(0)
+            here.engine.observe(seen(circuit, state, generation, NOON + at))
+        if half / 2 in restarts:
+            here.engine.advance(NOON + half / 2)
+            here.save()
+            here.restart(NOON + half / 2)
+        sent += here.deliver(NOON + half / 2)
+    assert not left
+    assert here.engine.waiting == here.engine.open_incidents == 0
+    assert whole_and_in_order(sent)
+    return sent
+
+
+@pytest.mark.parametrize("restarts", [(), (20, 70, 200)])
+def test_circuits_that_open_at_once_and_close_one_by_one_are_five_messages_also_with_restarts(restarts):
+    steps = [(number / 200, f"tool-{number}", "open", 1) for number in range(200)]
+    steps += [(1.5 + 1.5 * number, f"tool-{number}", "closed", 2) for number in range(200)]
+    sent = played(steps, until=800, restarts=restarts)
+    assert len(told(sent)) == 400
+    assert len(sent) <= 5
+
+
+def test_circuits_that_open_one_by_one_within_two_minutes_are_at_most_five_messages_and_so_are_their_ends():
+    steps = [(0.6 * number, f"tool-{number}", "open", 1) for number in range(200)]
+    steps += [(1000 + 0.6 * number, f"tool-{number}", "closed", 2) for number in range(200)]
+    kinds = [message.kind for message in played(steps, until=1800)]
+    assert kinds.count("opened") <= 5
+    assert kinds.count("resolved") <= 5
+
+
+def test_in_a_storm_an_opening_waits_two_minutes_at_most_and_after_it_nothing_waits():
+    here = Saved('[[routes]]\nreceivers = ["hook"]\n')
+    opened, latest = {}, 0.0
+    for second in range(1200):
+        if second % 3 == 0:
+            here.engine.observe(seen(f"tool-{second}", "open", 1, NOON + second))
+            opened[f"tool-{second}@1"] = second
+        for _, incident in told(here.deliver(NOON + second)):
+            latest = max(latest, second - opened[incident])
+    assert 60 < latest <= 120
+    here.deliver(NOON + 2000)
+    here.engine.observe(seen("search", "open", 1, NOON + 2000))
+    assert here.deliver(NOON + 2000) == []
+    assert told(here.deliver(NOON + 2005)) == [("opened", "search@1")]
+
+
+def test_the_ends_of_a_group_that_come_at_once_are_one_message():
+    here = Saved(HOOK.replace(NOW, '[grouping]\nwait = "5s"\nstorm = 3\nstorm_interval = "1s"\n'))
+    for name in ("a", "b", "c"):
+        here.engine.observe(seen(name, "open", 1, NOON))
+    here.engine.advance(NOON)
+    assert len(here.deliver(NOON + 5)) == 1
+    for name in ("a", "b"):
+        here.engine.observe(seen(name, "closed", 2, NOON + 60))
+    here.engine.advance(NOON + 60)
+    assert len(here.deliver(NOON + 65)) == 1
 
 
 def test_members_of_a_group_share_a_thread_and_the_last_one_to_close_says_so():

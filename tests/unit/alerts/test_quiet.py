@@ -54,3 +54,11 @@ def test_the_digest_was_last_due_today_or_yesterday():
     assert last_due(nine, local("2026-11-21 09:00"), ZURICH) == local("2026-11-21 09:00")
     assert last_due(nine, local("2026-11-21 08:59"), ZURICH) == local("2026-11-20 09:00")
     assert datetime.fromtimestamp(last_due(nine, local("2026-11-21 12:00"), ZURICH), UTC).hour == 8
+
+
+def test_the_digest_is_due_once_on_a_day_whose_clock_skips_its_time():
+    half_past_two = time(2, 30)
+    skipped = datetime(2027, 3, 28, 1, 30, tzinfo=UTC).timestamp()
+    for minutes in range(-90, 0):
+        assert last_due(half_past_two, skipped + 60 * minutes, ZURICH) == local("2027-03-27 02:30")
+    assert last_due(half_past_two, skipped, ZURICH) == skipped
