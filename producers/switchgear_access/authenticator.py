@@ -52,11 +52,15 @@ class Authenticator:
         """Whether there is a way to log in. If not, only this machine is served."""
         return bool(self._sources) or self._jwt is not None or self._browsers
 
-    def still_valid(self, session: Session) -> bool:
-        """Return whether the login of a session still gives access: its token is neither expired nor revoked."""
+    def principal_of(self, session: Session) -> Principal | None:
+        """Return the client of a session; None if its login gives no access any more.
+
+        A token's rights are those that it has now. The rights from an issuer stay as they were at the login.
+        """
         if session.login != "token" or not session.credential.startswith("token "):
-            return True
-        return any(source.table.is_valid(session.credential) for source in self._sources)
+            return session.principal()
+        found = (source.table.find(session.credential) for source in self._sources)
+        return next((each for each in found if each is not None), None)
 
     async def authenticate(self, credential: str) -> Principal:
         """Return the client that has this token or JWT.

@@ -20,7 +20,7 @@ from switchgear_access.hosts import KnownHosts, is_loopback
 from switchgear_access.limits import FailedLogins, InProgress, Limits
 from switchgear_access.principal import LOCAL, Principal, Role
 from switchgear_access.problem import ProblemError
-from switchgear_access.session import Session, check_csrf
+from switchgear_access.session import check_csrf
 
 if TYPE_CHECKING:
     from switchgear_access.sessions import Sessions  # needs an extra
@@ -159,6 +159,13 @@ class AccessControl:
             return LOCAL
         return await self._log_in(scope, Headers(scope=scope), address)
 
+    async def still_admits(self, scope: Scope) -> bool:
+        """Return whether the client of an answer that goes on and on has the same rights as at its beginning."""
+        try:
+            return principal_of(scope) == await self.who(scope)
+        except ProblemError as problem:
+            return problem.status == 503  # the issuer's keys can't be read now, which says nothing about the client
+
     async def check_token(self, scope: Scope, credential: str) -> Principal:
         """Return the client that has this token, and count a failure as a failed login of the address.
 
@@ -174,22 +181,17 @@ class AccessControl:
     async def _log_in(self, scope: Scope, headers: Headers, address: str) -> Principal:
         given = headers.getlist("authorization")
         if not given:
-            session = self._session(scope, headers)
-            if session is None:
+            session = None if self._sessions is None else self._sessions.find(headers, secure=is_secure(scope))
+            principal = None if session is None else self._authenticator.principal_of(session)
+            if session is None or principal is None:
                 raise _unauthorized("This server needs a token.")
             check_csrf(session, scope["method"], headers)
             scope[SESSION] = session
-            return session.principal()
+            return principal
         scheme, _, credential = given[0].partition(" ")
         if len(given) > 1 or scheme.lower() != "bearer":
             raise self._refused("The header Authorization is not a bearer token.", address)
         return await self._check(credential.strip(), address)
-
-    def _session(self, scope: Scope, headers: Headers) -> Session | None:
-        if self._sessions is None:
-            return None
-        session = self._sessions.find(headers, secure=is_secure(scope))
-        return session if session is not None and self._authenticator.still_valid(session) else None
 
     def _renewing(self, scope: Scope, send: Send) -> Send:
         """Return a channel that sends the cookie again when it is old, so that the session lasts while it is used."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hmac
-from http.cookies import CookieError, SimpleCookie
 from typing import Final, Literal
 
 import msgspec
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 
 from switchgear_access.principal import Principal, Role
 from switchgear_access.problem import ProblemError
@@ -65,11 +65,8 @@ def session_name(*, secure: bool) -> str:
 
 def cookie_of(headers: Headers, name: str) -> str | None:
     """Return a cookie of a request."""
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return None
-    return None if found is None else found.value
+    # Not http.cookies: it drops all cookies of a header if it can't parse one, and another program of this host may have set that one.
+    return cookie_parser(headers.get("cookie", "")).get(name)
 
 
 def set_cookie(name: str, value: str, max_age_s: int, *, secure: bool) -> str:

@@ -74,15 +74,15 @@ class TokenTable:
     def __len__(self) -> int:
         return len(self._tokens)
 
-    def is_valid(self, credential: str, now: datetime | None = None) -> bool:
-        """Return whether the token of a principal's ``credential`` is still valid.
+    def find(self, credential: str, now: datetime | None = None) -> Principal | None:
+        """Return the client of a token with its present rights; None if the token isn't valid any more.
 
         Args:
             credential: ``token <id>``, as of a principal.
             now: For tests; by default the time.
         """
         token = self._tokens.get(credential.removeprefix("token "))
-        return token is not None and token.state(now or datetime.now(UTC)) == "valid"
+        return token.principal() if token is not None and token.state(now or datetime.now(UTC)) == "valid" else None
 
     def authenticate(self, text: str, now: datetime | None = None) -> Principal:
         """Return the client that has this token.

@@ -37,7 +37,7 @@ from switchgear_sinks.store import Store
 
 _STREAM: Final = "/v1/console/live"
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_QUESTIONS: Final = frozenset({"/v1/sql", "/v1/policies/replay"})
+_QUESTIONS: Final = frozenset({("POST", "/v1/sql"), ("POST", "/v1/policies/replay")})
 """Requests with a body that change nothing."""
 Handler = Callable[[Request], Awaitable[Response]]
 _PUBLIC: Final = frozenset({"/v1/session"})
@@ -151,7 +151,7 @@ def role_of(scope: Scope) -> Role | None:
         return None
     if path == "/v1/retention" and method in {"PUT", "DELETE"}:
         return Role.ADMIN
-    if method not in _READING and path not in _QUESTIONS:
+    if method not in _READING and (method, path) not in _QUESTIONS:
         return Role.OPERATE
     return Role.READ
 

@@ -124,6 +124,8 @@ export interface Series {
   step_s: number;
   at: string[];
   calls: number[];
+  /** Calls that say how the tool is: the error rate is of these. */
+  judged: number[];
   errors: number[];
   timeouts?: number[];
   refused?: number[];

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from switchgear.policies.glob import is_glob
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.command import MAX_REASON_LENGTH, Command
 from switchgear_schemas.enums import MAX_NAME_LENGTH
@@ -25,7 +26,7 @@ from switchgear_sinks.api.console.audit import Action, Audit
 from switchgear_sinks.api.console.board import Boards
 from switchgear_sinks.api.console.figures import utc_now
 from switchgear_sinks.api.console.fleet import FleetCircuits
-from switchgear_sinks.api.console.records import circuit_part, decode_record, no_circuit
+from switchgear_sinks.api.console.records import circuit_part, decode_record, iso, no_circuit
 from switchgear_sinks.api.parameters import json_body
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.operate.command_result import CommandResult
@@ -37,7 +38,7 @@ WAIT_S: Final = 10.0
 """Longest wait for the worker to show a command, unless the body has another."""
 LONGEST_WAIT_S: Final = 300
 LONGEST_S: Final = 366 * 86_400
-Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON_LENGTH)]
+Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON_LENGTH, pattern=r"\S")]
 Actor = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 Wait = Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WAIT_S)]
 Expiry = Annotated[float, msgspec.Meta(gt=0, le=LONGEST_S)]
@@ -51,6 +52,7 @@ _STATES: Final = {
     "reset": "closed",
 }
 _VERB_OF: Final = {"forced_open": "force_open", "disabled": "disable", "metrics_only": "metrics_only"}
+_SOON: Final = timedelta(seconds=1)
 _SAMPLE: Final = (
     'Send {"command": "force_open", "reason": "the server is being moved", "expires_in_s": 600} as application/json.'
 )
@@ -104,8 +106,7 @@ class Actions:
         if body.expires_in_s is not None and verb not in _EXPIRING:
             raise BadRequestError(f"{body.command} has no end.", hint="Leave out expires_in_s.")
         until = None if body.expires_in_s is None else utc_now() + timedelta(seconds=body.expires_in_s)
-        reason = body.reason.strip() or body.reason
-        action = Action.of(request, body.command, circuit_id, reason, actor=body.actor, expires_at=until)
+        action = Action.of(request, body.command, circuit_id, body.reason.strip(), actor=body.actor, expires_at=until)
         command = command_of(
             tool_name=tool,
             verb=verb,
@@ -130,6 +131,8 @@ class Actions:
         found = await self._audit.find(request.path_params["audit_id"])
         identity = str(found["audit_id"])
         subject: str = found["subject"]
+        if found["action"] == "set_policy" and is_glob(subject):
+            rights.check_unrestricted_tools("A policy for a glob")
         rights.check_tool(tool_of_circuit(subject))
         if not found["undo"] or found["outcome"] in {"refused", "failed"}:
             raise ConflictError(
@@ -137,6 +140,11 @@ class Actions:
             )
         if identity in await self._audit.undone([identity]):
             raise ConflictError("This action was undone already.", hint="GET /v1/audit shows by whom.")
+        if (later := await self._audit.later(found)) is not None:
+            raise ConflictError(
+                f"{later['actor']} has changed {subject!r} since ({later['action']}: {later['reason']}).",
+                hint="Undo that first, or give the command that you want.",
+            )
         action = Action.of(request, "undo", subject, body.reason, undo_of=identity)
         commands = [
             command_of(**each, actor=action.actor, reason=action.reason) for each in _still(json.loads(found["undo"]))
@@ -208,6 +216,9 @@ def undo_of_command(verb: str, before: Mapping[str, Any], command: Command) -> l
     override = None  # what a command had set; a state that the policy's mode gives comes back with auto
     if before["override"] is not None:
         override = _VERB_OF.get(before["state"], "force_open")  # force_open until an instant has the state open
+    if override is None and verb != "auto" and before["state"] in {"open", "half_open"}:
+        # A rule has opened it, and no command brings back the rule. It is open again until its next probe.
+        return [target | {"verb": "force_open", "until": before["next_probe_at"] or iso(utc_now())}]
     if override is None:
         return None if verb == "auto" else [target | {"verb": "auto"}]
     until = before["next_probe_at"] if override == "force_open" and before["state"] == "open" else before["expires_at"]
@@ -215,14 +226,16 @@ def undo_of_command(verb: str, before: Mapping[str, Any], command: Command) -> l
 
 
 def _still(commands: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the commands of an undo. A command that would have ended by now is left out for auto."""
-    found = []
+    """Return the commands of an undo. What would have ended by now ends at once: open circuits with probes, others as after ``auto``."""
+    found, soon = [], utc_now() + _SOON
     for each in commands:
         until = each.get("until")
-        past = until is not None and datetime.fromisoformat(until) <= datetime.now(UTC)
-        found.append(
-            {name: each.get(name) for name in ("tool_name", "circuit_id")} | {"verb": "auto"} if past else each
-        )
+        if until is None or datetime.fromisoformat(until) > soon:
+            found.append(each)
+        elif each["verb"] == "force_open":
+            found.append(each | {"until": iso(soon)})
+        else:
+            found.append({name: each.get(name) for name in ("tool_name", "circuit_id")} | {"verb": "auto"})
     return found
 
 

@@ -20,14 +20,16 @@ from switchgear_sinks.api.console.figures import utc_now
 from switchgear_sinks.api.console.records import iso
 from switchgear_sinks.api.parameters import Parameters
 from switchgear_sinks.api.rights import Rights
-from switchgear_sinks.repository.queries import Conditions, select
+from switchgear_sinks.repository.queries import Conditions, microseconds, select
 from switchgear_sinks.store import Database
 
 _COLUMNS: Final = (
     "audit_id", "at", "stage", "actor", "address", "action", "subject", "reason", "outcome", "detail", "before", "after", "undo",
     "undo_of", "expires_at",
 )  # fmt: skip
-_NEWEST_STAGE: Final = "ORDER BY at DESC, audit_id DESC, stage DESC LIMIT 1 BY audit_id"
+WITHOUT_EFFECT: Final = frozenset({"failed", "refused"})
+"""Outcomes of actions that changed nothing."""
+NEWEST_STAGE: Final = "ORDER BY at DESC, audit_id DESC, stage DESC LIMIT 1 BY audit_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ class Audit:
             identity = ""
         where = Conditions(None).that("audit_id = {id:UUID}", id=identity)
         rows = (
-            await self._db.rows(select(_COLUMNS, "operator_actions", where, _NEWEST_STAGE), where.parameters)
+            await self._db.rows(select(_COLUMNS, "operator_actions", where, NEWEST_STAGE), where.parameters)
             if identity
             else []
         )
@@ -127,11 +129,32 @@ class Audit:
 
     async def undone(self, audit_ids: list[str]) -> dict[str, str]:
         """Return which of the actions were undone, with the id of the action that did it."""
-        where = Conditions(None).that(
-            "undo_of IN {ids:Array(String)}", "outcome NOT IN ('failed', 'refused')", ids=audit_ids
+        where = Conditions(None).that("undo_of IN {ids:Array(String)}", ids=audit_ids)
+        rows = await self._db.rows(select(_COLUMNS, "operator_actions", where, NEWEST_STAGE), where.parameters)
+        return {row["undo_of"]: str(row["audit_id"]) for row in rows if row["outcome"] not in WITHOUT_EFFECT}
+
+    async def later(self, action: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return an action that replaced what this one set, and still holds; None if there is none.
+
+        A policy replaces a policy, and a command replaces a command. An undo doesn't count, because it brings back what was before.
+        """
+        where = Conditions(None).equal("subject", action["subject"])
+        where.that(
+            "(at, audit_id) > (fromUnixTimestamp64Micro({at:Int64}, 'UTC'), {id:UUID})",
+            "action != 'undo'",
+            "(action = 'set_policy') = {policy:Bool}",
+            at=microseconds(action["at"]),
+            id=str(action["audit_id"]),
+            policy=action["action"] == "set_policy",
         )
-        rows = await self._db.rows(select("undo_of, audit_id, outcome", "operator_actions", where), where.parameters)
-        return {row["undo_of"]: str(row["audit_id"]) for row in rows}
+        rows = await self._db.rows(select(_COLUMNS, "operator_actions", where, NEWEST_STAGE), where.parameters)
+        undone = await self.undone([str(row["audit_id"]) for row in rows]) if rows else {}
+        now = utc_now()
+        for row in rows:
+            ended = row["expires_at"] is not None and row["expires_at"] <= now
+            if row["outcome"] not in WITHOUT_EFFECT and str(row["audit_id"]) not in undone and not ended:
+                return row
+        return None
 
     async def listed(self, request: Request) -> Response:
         """Answer ``GET /v1/audit?after=&limit=50&subject=``: the actions, newest first."""
@@ -142,7 +165,7 @@ class Audit:
             at, identity = read_cursor(after)
             where.that("(at, audit_id) < (fromUnixTimestamp64Micro({at:Int64}, 'UTC'), {id:UUID})", at=at, id=identity)
         rows = await self._db.rows(
-            select(_COLUMNS, "operator_actions", where, f"{_NEWEST_STAGE} LIMIT {limit + 1}"), where.parameters
+            select(_COLUMNS, "operator_actions", where, f"{NEWEST_STAGE} LIMIT {limit + 1}"), where.parameters
         )
         shown = rows[:limit]
         undone = await self.undone([str(row["audit_id"]) for row in shown]) if shown else {}
@@ -162,7 +185,7 @@ class Audit:
             "expires_at": iso(row["expires_at"]),
             "undo_of": row["undo_of"] or None,
             "undone_by": undone.get(identity),
-            "undoable": bool(row["undo"]) and identity not in undone and row["outcome"] not in {"refused", "failed"},
+            "undoable": bool(row["undo"]) and identity not in undone and row["outcome"] not in WITHOUT_EFFECT,
         }
 
 

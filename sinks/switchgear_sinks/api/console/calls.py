@@ -13,6 +13,7 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
+from switchgear_schemas.enums import EARLIEST, LATEST
 from switchgear_sinks.api.answers import BadRequestError, json_answer
 from switchgear_sinks.api.console.figures import utc_now
 from switchgear_sinks.api.console.records import iso
@@ -168,4 +169,10 @@ def moment(given: Parameters, name: str) -> datetime | None:
         raise BadRequestError(
             f"{name} must be a time, got {text[:80]!r}.", hint="For instance 2026-11-26T02:00:00Z."
         ) from None
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at
+    if not EARLIEST <= at < LATEST:
+        raise BadRequestError(
+            f"{name} must lie between {EARLIEST.year} and {LATEST.year}, got {text[:80]!r}.",
+            hint="For instance 2026-11-26T02:00:00Z.",
+        )
+    return at

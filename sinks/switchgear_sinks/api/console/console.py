@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from types import TracebackType
 from typing import Final, Self
 
@@ -12,7 +14,7 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from switchgear_access.middleware import principal_of
+from switchgear_access.middleware import access_of, principal_of
 from switchgear_access.principal import Role
 from switchgear_access.problem import encoded
 from switchgear_schemas.settings import Settings
@@ -40,6 +42,8 @@ Handler = Callable[[Request], Awaitable[Response]]
 MOST_WATCHERS: Final = 100
 """Consoles at a time. The server's other connections stay free for everything else."""
 MOST_MINUTES: Final = 24 * 60
+CHECK_S: Final = 5.0
+"""A stream asks this often whether its client still has the same rights."""
 _MOST_TENANTS: Final = 32
 
 
@@ -140,7 +144,7 @@ class Console:
         visible = (lambda name: principal.may(Role.READ, tool=name)) if principal.tools else None
         after = request.headers.get("last-event-id") or given.text("after")
         return StreamingResponse(
-            live.stream(after, visible),
+            _while_admitted(live.stream(after, visible), request),
             media_type="text/event-stream",
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         )
@@ -159,3 +163,15 @@ class Console:
 
     def _run(self, live: Live) -> None:
         self._tasks[live] = asyncio.create_task(live.run(), name="console")
+
+
+async def _while_admitted(events: AsyncGenerator[bytes], request: Request) -> AsyncIterator[bytes]:
+    """Yield events until the client's login ends, or gives it other rights. The browser then connects again, or shows the login."""
+    checked_at = time.monotonic()
+    async with aclosing(events):
+        async for event in events:
+            if time.monotonic() - checked_at >= CHECK_S:
+                checked_at = time.monotonic()
+                if not await access_of(request.scope).still_admits(request.scope):
+                    return
+            yield event

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import BadRequestError, NotFoundError, json_answer
+from switchgear_sinks.api.console.actions import Reason
 from switchgear_sinks.api.console.audit import Action, Audit
 from switchgear_sinks.api.console.records import iso
 from switchgear_sinks.api.parameters import Parameters, json_body
@@ -34,8 +35,8 @@ _SAMPLE: Final = (
 class RetryBody(msgspec.Struct, forbid_unknown_fields=True):
     """The body of a retry. Without a ``value`` the letter's own bytes are sent."""
 
+    reason: Reason
     value: str | None = None
-    reason: str = ""
 
 
 class DeadLetters:

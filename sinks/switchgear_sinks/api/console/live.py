@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -136,7 +136,7 @@ class Live:
                 queue.put_nowait(None)
         self._queues.clear()
 
-    async def stream(self, after: str | None, visible: Visible | None) -> AsyncIterator[bytes]:
+    async def stream(self, after: str | None, visible: Visible | None) -> AsyncGenerator[bytes]:
         """Yield events as text of a ``text/event-stream``.
 
         Args:

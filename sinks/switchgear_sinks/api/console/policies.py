@@ -196,7 +196,7 @@ class Policies:
             raise BadRequestError(f"hours must be more than 0 and at most {MOST_HOURS}, got {body.hours:g}.")
         checked(body.policy)
         since = utc_now() - timedelta(hours=body.hours)
-        calls, truncated = await self._calls(pattern, rights.tenant(None), since)
+        calls, truncated = await self._calls(pattern, rights, since)
         file, known = await asyncio.to_thread(self._effective.file), await self._effective.known()
         base: dict[str, BreakerPolicy] = {}
 
@@ -287,12 +287,12 @@ class Policies:
         path = self._settings.policy_file
         return {} if path is None else read_file(path)
 
-    async def _calls(self, pattern: str, tenant: str | None, since: datetime) -> tuple[list[Execution], bool]:
-        names = [pattern]
+    async def _calls(self, pattern: str, rights: Rights, since: datetime) -> tuple[list[Execution], bool]:
+        names, tenant = [pattern], rights.tenant(None)
         if is_glob(pattern):
             where = Conditions(tenant)
             rows = await self._db.rows(select("DISTINCT tool_name", "tool_counts_1m", where), where.parameters)
-            names = [row["tool_name"] for row in rows if matches(pattern, row["tool_name"])]
+            names = [row["tool_name"] for row in rights.visible(rows) if matches(pattern, row["tool_name"])]
         calls = Conditions(tenant).recorded(since, None).that("tool_name IN {names:Array(String)}", names=names)
         rest = f"ORDER BY recorded_at DESC, kafka_partition DESC, kafka_offset DESC LIMIT {MOST_CALLS + 1}"
         rows = await self._db.rows(select(_COLUMNS, "tool_metrics", calls, rest), calls.parameters)

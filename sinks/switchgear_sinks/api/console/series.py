@@ -14,6 +14,7 @@ from switchgear_sinks.api.console.records import iso
 from switchgear_sinks.repository.queries import (
     CALLER_ERROR,
     CALLS,
+    CANCELLED,
     FAILED,
     JUDGED,
     NOT_CANCELLED,
@@ -28,7 +29,9 @@ POINTS: Final = 240
 RAW_HOURS: Final = 24.0
 """A longer series of one tool comes from the rollups."""
 _QUARTER_S: Final = 900
-_COUNTS: Final = ("calls", "errors", "timeouts", "refused")
+_COUNTS: Final = ("calls", "judged", "errors", "timeouts", "refused")
+_ROLLED: Final = """sum(calls) - sum(rejections) AS made, made - sum(caller_errors) - sum(cancellations) AS judged,
+    sum(errors) + sum(timeouts) - sum(caller_errors) AS failed"""
 _TIMES: Final = ("p50_ms", "p95_ms", "p99_ms")
 
 
@@ -55,14 +58,14 @@ async def tool_series(db: Database, tool: str, tenant: str | None, now: datetime
     raw = Conditions(tenant).equal("tool_name", tool).that(recorded)
     if hours <= RAW_HOURS:
         columns = f"""{place.format(column="recorded_at")}, countIf({CALLS}) AS calls,
+            countIf({CALLS}) - countIf({CALLER_ERROR}) - countIf({CANCELLED}) AS judged,
             countIf({FAILED}) - countIf({CALLER_ERROR}) AS errors, countIf(status = 'timeout' AND {NOT_CANCELLED}) AS timeouts,
             sumIf({REFUSED}, status = 'rejected') AS refused,
             quantilesTDigestIf(0.5, 0.95, 0.99)(execution_time_ms, {JUDGED}) AS times"""
         rows = await db.rows(select(columns, "tool_metrics", raw, "GROUP BY place"), raw.parameters | given)
         return series(rows, since, step, count)
     minutes = Conditions(tenant).equal("tool_name", tool).that("minute >= toDateTime({start:UInt32}, 'UTC')")
-    counted = f"""{place.format(column="minute")}, sum(calls) - sum(rejections) AS made,
-        sum(errors) + sum(timeouts) - sum(caller_errors) AS failed, sum(timeouts) AS late"""
+    counted = f"{place.format(column='minute')}, {_ROLLED}, sum(timeouts) AS late"
     rejected = Conditions(tenant).equal("tool_name", tool).that(recorded, "status = 'rejected'")
     periods = Conditions(tenant).equal("tool_name", tool).that("period >= toDateTime({start:UInt32}, 'UTC')")
     percentile = "exp2((arrayFirst((b, n) -> n >= {q} * arraySum(mapValues(m)), mapKeys(m), arrayCumSum(mapValues(m))) + 0.5) / 8)"
@@ -83,10 +86,7 @@ async def tool_series(db: Database, tool: str, tenant: str | None, now: datetime
         ),
         db.rows(f"SELECT place, [{listed}] AS times FROM ({latencies})", periods.parameters | given),
     )
-    renamed = [
-        {"place": row["place"], "calls": row["made"], "errors": row["failed"], "timeouts": row["late"]}
-        for row in counts
-    ]
+    renamed = [_counted(row) | {"timeouts": row["late"]} for row in counts]
     return series([*renamed, *refusals, *times], since, step, count)
 
 
@@ -94,16 +94,17 @@ async def fleet_series(db: Database, tenant: str | None, now: datetime, hours: f
     """Return the calls and errors of all tools together."""
     since, step, count = period_of(now, hours)
     where = Conditions(tenant).that("minute >= toDateTime({start:UInt32}, 'UTC')")
-    columns = """intDiv(toUnixTimestamp(minute) - {start:Int64}, {step:Int64}) AS place, sum(calls) - sum(rejections) AS made,
-        sum(errors) + sum(timeouts) - sum(caller_errors) AS failed"""
+    columns = f"intDiv(toUnixTimestamp(minute) - {{start:Int64}}, {{step:Int64}}) AS place, {_ROLLED}"
     rows = await db.rows(
         select(columns, "tool_counts_1m", where, "GROUP BY place"),
         where.parameters | {"start": int(since.timestamp()), "step": step},
     )
-    found = series(
-        [{"place": row["place"], "calls": row["made"], "errors": row["failed"]} for row in rows], since, step, count
-    )
-    return {name: found[name] for name in ("step_s", "at", "calls", "errors")}
+    found = series(map(_counted, rows), since, step, count)
+    return {name: found[name] for name in ("step_s", "at", "calls", "judged", "errors")}
+
+
+def _counted(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {"place": row["place"], "calls": row["made"], "judged": row["judged"], "errors": row["failed"]}
 
 
 def series(rows: Iterable[Mapping[str, Any]], since: datetime, step: int, count: int) -> dict[str, Any]:

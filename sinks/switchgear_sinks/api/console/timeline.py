@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear_sinks.api.answers import json_answer
+from switchgear_sinks.api.console.audit import NEWEST_STAGE, WITHOUT_EFFECT
 from switchgear_sinks.api.console.figures import utc_now
 from switchgear_sinks.api.console.records import document, iso, sentence
 from switchgear_sinks.api.console.series import fleet_series
@@ -132,9 +133,8 @@ async def _policy_marks(db: Database, since: datetime) -> list[dict[str, Any]]:
     where = Conditions(None).that(
         "at >= fromUnixTimestamp64Micro({since:Int64}, 'UTC')", "action = 'set_policy'", since=microseconds(since)
     )
-    rows = await db.rows(
-        select("at, actor, subject, reason", "operator_actions", where, "ORDER BY at LIMIT 1000"), where.parameters
-    )
+    columns, rest = "audit_id, stage, at, actor, subject, reason, outcome", f"{NEWEST_STAGE} LIMIT {MOST}"
+    rows = await db.rows(select(columns, "operator_actions", where, rest), where.parameters)
     return [
         {
             "at": iso(row["at"]),
@@ -142,6 +142,7 @@ async def _policy_marks(db: Database, since: datetime) -> list[dict[str, Any]]:
             "text": f"{row['subject']}: policy changed by {row['actor']}: {row['reason']}",
         }
         for row in rows
+        if row["outcome"] not in WITHOUT_EFFECT
     ]
 
 

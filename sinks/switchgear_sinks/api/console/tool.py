@@ -27,7 +27,7 @@ from switchgear_sinks.api.console.series import tool_series
 from switchgear_sinks.api.console.timeline import bands, transitions
 from switchgear_sinks.api.parameters import Parameters
 from switchgear_sinks.api.rights import Rights
-from switchgear_sinks.repository.queries import Conditions, microseconds, select, template
+from switchgear_sinks.repository.queries import CALLS, FAILED, TOOLS_OWN, Conditions, microseconds, select, template
 from switchgear_sinks.store import Database
 
 log = structlog.get_logger()
@@ -78,7 +78,7 @@ class ToolPage:
         if row is None:
             if not recent and not await self._known(name, tenant):
                 raise NotFoundError(f"No tool {name!r} has been called.", hint="The page `now` lists those that have.")
-            row = self._quiet(name, snapshot.figures)
+            row = self._quiet(name, snapshot.figures, visible=visible)
         return json_answer(
             {
                 "checked_at": iso(now),
@@ -95,8 +95,9 @@ class ToolPage:
             }
         )
 
-    def _quiet(self, name: str, figures: Figures) -> dict[str, Any]:
-        return tool_row(no_circuit(name, family_of(name, self._pattern)), name, figures, None) | {"scoped_open": 0}
+    def _quiet(self, name: str, figures: Figures, *, visible: bool) -> dict[str, Any]:
+        part = no_circuit(name, family_of(name, self._pattern)) | ({} if visible else {"state": "unknown"})
+        return tool_row(part, name, figures, None) | {"scoped_open": 0}
 
     async def _known(self, name: str, tenant: str | None) -> bool:
         where = Conditions(tenant).equal("tool_name", name)
@@ -169,8 +170,8 @@ class ToolPage:
         )
         rows = await self._db.rows(
             select(
-                """service, emitter_id, countIf(status != 'rejected') AS calls,
-                countIf(status IN ('error', 'timeout') AND error_class != 'cancelled') AS failed, max(recorded_at) AS last""",
+                f"""service, emitter_id, countIf({CALLS}) AS calls, countIf({FAILED} AND {TOOLS_OWN}) AS failed,
+                max(recorded_at) AS last""",
                 "tool_metrics",
                 where,
                 f"GROUP BY service, emitter_id ORDER BY calls DESC, emitter_id LIMIT {MOST_CALLERS}",

@@ -52,6 +52,9 @@ class Live {
     this.source?.close();
     this.source = null;
     this.connection = "connecting";
+    // Whoever logs in next may have other rights.
+    this.store = new Store();
+    this.loaded = false;
   }
 
   /** Load the page, then follow what has changed since: no change lies between the two. */

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
 import httpx
 import pytest
@@ -11,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from switchgear_access.principal import Role
 from switchgear_access.server import listen, make_server, url_of
-from switchgear_access.tokens import new_token, with_token
+from switchgear_access.tokens import new_token, with_revoked, with_token
 from switchgear_schemas.dead_letter import DeadLetter
 from switchgear_sinks.api import create_app
 from switchgear_sinks.api.console.console import Console
@@ -98,6 +99,7 @@ async def test_operators_command_undo_set_policies_and_repair_dead_letters_while
                 await resumes_the_stream(http, watcher)
                 await repairs_a_dead_letter(http, settings)
                 await sees_the_system(http, settings)
+                await ends_the_stream_of_a_revoked_token(http, tmp_path / "tokens.toml")
             finally:
                 watching.cancel()
                 await asyncio.gather(watching, return_exceptions=True)
@@ -250,7 +252,7 @@ async def repairs_a_dead_letter(http, settings):
     whole = (await http.get(f"/v1/dead-letters/{item['id']}")).json()
     assert (whole["text"], whole["field"], whole["hex"]) == ('{"tool_name":"search"}', "status", None)
     path = f"/v1/dead-letters/{item['id']}/retry"
-    wrong = await http.post(path, json={"value": '{"tool_name":"search","status":"odd"}'})
+    wrong = await http.post(path, json={"value": '{"tool_name":"search","status":"odd"}', "reason": "status"})
     assert (wrong.status_code, "status" in wrong.json()["detail"]) == (400, True)
     sent = (await http.post(path, json={"value": '{"tool_name":"search","status":"error"}', "reason": "status"})).json()
     assert sent["sent_to"] == settings.topics.executions
@@ -270,3 +272,16 @@ async def sees_the_system(http, settings):
     assert any(each["table"] == "operator_actions" and each["rows"] > 0 for each in found["storage"])
     assert found["data"]["circuits_fresh"] is True
     assert found["servers"] == []  # the setting names none
+
+
+async def ends_the_stream_of_a_revoked_token(http, file):
+    token, text = new_token("vi", [Role.READ])
+    file.write_text(with_token(file.read_text(), token))
+    await asyncio.sleep(1.5)  # the server looks at the file once a second
+    login = {"Authorization": f"Bearer {text}"}
+    async with httpx.AsyncClient(base_url=http.base_url, timeout=60, headers=login) as viewer:
+        watcher = Watcher(viewer)
+        watching = asyncio.create_task(watcher.run())
+        await eventually(lambda: _true(watcher.events), what="an event of the stream")
+        file.write_text(with_revoked(file.read_text(), token.id, datetime.now(UTC)))
+        await asyncio.wait_for(watching, 30)

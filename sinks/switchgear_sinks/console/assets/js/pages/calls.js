@@ -28,6 +28,8 @@ const WINDOWS = /** @type {[string, string][]} */ ([
 ]);
 const NAMES = ["tool", "status", "class", "user", "session", "service", "text"];
 const TYPING_MS = 250;
+/** The API's largest page. */
+const MOST_OF_SESSION = 1_000;
 
 /** @param {{ route: { params: Record<string, string> } }} props */
 export function CallsPage({ route }) {
@@ -108,7 +110,7 @@ function FoundCalls({ params }) {
 
 /** The calls of one session in their order, and how long the agent did something else between them. @param {{ id: string }} props */
 function SessionCalls({ id }) {
-  const resource = useResource(`/v1/sessions/${encodeURIComponent(id)}/calls`);
+  const resource = useResource(`/v1/sessions/${encodeURIComponent(id)}/calls`, { limit: MOST_OF_SESSION });
   return html`<section class="block" aria-label="Session"><${Loaded} resource=${resource} rows=${8}>
     ${(/** @type {any} */ answer) => {
       const calls = /** @type {Call[]} */ (answer.items ?? answer.calls ?? []);
@@ -116,7 +118,7 @@ function SessionCalls({ id }) {
       const [first, last] = [calls[0], calls.at(-1)];
       const length = (Date.parse(last?.at ?? "") - Date.parse(first?.at ?? "")) / 1000;
       const failed = calls.filter((call) => call.status !== "success").length;
-      return html`<div class="toolbar"><h2>Session <span class="mono">${id}</span></h2><span class="quiet">${plural(calls.length, "call")} in ${duration(length)}, ${failed} without success, in their order</span></div><${CallsTable} calls=${calls} label="Calls of the session" />`;
+      return html`<div class="toolbar"><h2>Session <span class="mono">${id}</span></h2><span class="quiet">${answer.next ? "The first " : ""}${plural(calls.length, "call")} in ${duration(length)}, ${failed} without success, in their order</span></div><${CallsTable} calls=${calls} label="Calls of the session" />`;
     }}
   <//></section>`;
 }

@@ -3,6 +3,7 @@ import { count, plural } from "../format.js";
 import { html, useRef, useState } from "../html.js";
 import { Icon } from "../parts/icons.js";
 import { Empty, ErrorNotice } from "../parts/notices.js";
+import { EXAMPLES } from "../sql-examples.js";
 import { setParams } from "../state.js";
 
 /** @import { SqlAnswer } from "../../../types.js" */
@@ -10,17 +11,6 @@ import { setParams } from "../state.js";
 const KEPT = 30;
 const SHOWN = 500;
 const HISTORY = "switchgear.sql";
-const EXAMPLES = [
-  [
-    "Slowest tools",
-    "SELECT tool_name, count() AS calls, quantile(0.95)(duration_ms) AS p95_ms\nFROM tool_metrics\nWHERE recorded_at > now() - INTERVAL 1 HOUR\nGROUP BY tool_name\nORDER BY p95_ms DESC\nLIMIT 20",
-  ],
-  [
-    "Errors by class",
-    "SELECT error_class, count() AS errors\nFROM tool_metrics\nWHERE status != 'success' AND recorded_at > now() - INTERVAL 1 DAY\nGROUP BY error_class\nORDER BY errors DESC",
-  ],
-  ["Tables", "SHOW TABLES"],
-];
 
 /** @returns {string[]} */
 function history() {

@@ -34,7 +34,7 @@ function Lanes({ answer, hours, at }) {
   const until = last ? Date.parse(last) + series.step_s * 1000 : store.serverNow(Date.now());
   const from = until - hours * 3_600_000;
   const moment = at ? Date.parse(at) : undefined;
-  const rates = series.calls.map((calls, index) => (calls ? (series.errors[index] ?? 0) / calls : null));
+  const rates = series.judged.map((judged, index) => (judged ? (series.errors[index] ?? 0) / judged : null));
   const lanes = byCircuit(transitions);
   const pick = (/** @type {number} */ ms) => setParams({ at: new Date(ms).toISOString() });
   const near =

@@ -61,7 +61,7 @@ function History({ answer, hours, at }) {
   const until = last ? Date.parse(last) + series.step_s * 1000 : Date.now();
   const from = until - hours * 3_600_000;
   const moment = at ? Date.parse(at) : undefined;
-  const rates = series.calls.map((calls, index) => (calls ? (series.errors[index] ?? 0) / calls : null));
+  const rates = series.judged.map((judged, index) => (judged ? (series.errors[index] ?? 0) / judged : null));
   const shared = { at: series.at, from, until, moment };
   return html`<section class="block charts" aria-label="History">
     <div class="toolbar"><h2>History</h2><${RangePicker} hours=${hours} /></div>

@@ -68,11 +68,13 @@ export function Shell({ route, title, children }) {
 
 /** @param {{ page: string, onHelp: () => void, onTheme: () => void }} props */
 function Side({ page, onHelp, onTheme }) {
-  const { store } = useLive();
+  const live = useLive();
+  const { store } = live;
   const session = currentSession();
   const open = (store.fleet?.open ?? 0) + (store.fleet?.half_open ?? 0);
   const leave = async () => {
     await logOut().catch(() => undefined);
+    live.stop();
     go("/login");
   };
   return html`<header class="side">
