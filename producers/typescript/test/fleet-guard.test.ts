@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { CircuitOpenError, Switchgear, type SwitchgearOptions } from "../src/index.js";
-import { inSeconds, record, TestGateway, until, type Json } from "./support/gateway.js";
+import { inSeconds, record, TestGateway, until, type Answer, type Json } from "./support/gateway.js";
 
 let gateway: TestGateway;
 let gears: Switchgear[];
@@ -27,7 +27,7 @@ async function connect(options: Partial<SwitchgearOptions> = {}): Promise<Switch
     ...options,
   });
   gears.push(gear);
-  await gear.ready(gateway.greet && gateway.refuseStreams === null ? 60 : 0);
+  await gear.ready(gateway.greet && gateway.fresh && gateway.refuseStreams === null ? 60 : 0);
   return gear;
 }
 
@@ -118,6 +118,69 @@ describe("the fleet's circuits", () => {
     gateway.send("snapshot", { circuits: { other: record("other", "open", 9, { open_until: inSeconds(60) }) } });
     await until(() => gear.isOpen("other"), "the snapshot arrives");
     assert.ok(!gear.isOpen("search"));
+  });
+
+  it("a gateway that is out of date confirms nothing, and its snapshots only add to what the client knows", async () => {
+    let ahead = 0;
+    const clock = { now: () => performance.now() / 1000 + ahead, wall: () => Date.now() / 1000 };
+    const gear = await connect({ clock });
+    await open(gear);
+    gateway.publish(record("known", "open", 5, { open_until: inSeconds(60) }));
+    await until(() => gear.isOpen("known"), "the second record arrives");
+    ahead = 60;
+    gateway.fresh = gateway.knowsIds = false;
+    gateway.circuits = {
+      known: record("known", "closed", 4),
+      first: record("first", "open", 1, { open_until: inSeconds(60) }),
+    };
+    gateway.dropStreams();
+    await until(() => gear.isOpen("first"), "the snapshot of a new stream arrives");
+    gateway.send("snapshot", { circuits: { second: record("second", "open", 1, { open_until: inSeconds(60) }) } });
+    await until(() => gear.isOpen("second"), "another snapshot arrives");
+    assert.deepEqual(gear.available(["search", "known", "first", "second"]), []);
+    assert.equal(gear.status().mode, "last_known");
+    gateway.send("heartbeat", { fresh: true });
+    await until(() => gear.status().mode === "fleet", "the gateway is up to date again");
+  });
+
+  it("a client that starts at a gateway that is out of date uses its circuits, and is ready when they are confirmed", async () => {
+    gateway.fresh = false;
+    gateway.circuits["search"] = record("search", "open", 2, { open_until: inSeconds(60) });
+    const gear = await connect();
+    await until(() => gear.isOpen("search"), "the snapshot arrives");
+    const { loaded, ageS } = gear.status().follower!;
+    assert.deepEqual([loaded, ageS, gear.status().mode], [false, null, "loading"]);
+    gateway.send("heartbeat", { fresh: true });
+    assert.ok(await gear.ready(60));
+    assert.equal(gear.status().mode, "fleet");
+  });
+
+  it("a snapshot waits for the heartbeat after it, and comes again if its stream ends before that", async () => {
+    gateway.greet = false;
+    const gear = await connect();
+    await until(() => gateway.openStreams === 1, "the stream is opened");
+    const circuits = { search: record("search", "open", 2, { open_until: inSeconds(60) }) };
+    gateway.send("snapshot", { circuits });
+    gateway.raw("event: circuit\ndata: not json\n\n");
+    await until(() => gear.status().follower!.malformed === 1, "the next event arrives");
+    assert.equal(gear.status().follower!.circuits, 0);
+    gateway.dropStreams();
+    await until(() => gateway.openStreams === 1, "the stream is opened again");
+    assert.equal(gateway.streamsOpened.at(-1)!.headers["last-event-id"], undefined);
+    gateway.send("snapshot", { circuits });
+    gateway.send("heartbeat", { fresh: true });
+    await until(() => gear.isOpen("search"), "the snapshot arrives");
+  });
+
+  it("a changed circuit after a snapshot without a heartbeat is added to those of the snapshot", async () => {
+    gateway.greet = false;
+    const gear = await connect();
+    await until(() => gateway.openStreams === 1, "the stream is opened");
+    gateway.send("snapshot", { circuits: { search: record("search", "open", 2, { open_until: inSeconds(60) }) } });
+    gateway.publish(record("other", "open", 1, { open_until: inSeconds(60) }));
+    gateway.send("heartbeat", { fresh: true });
+    assert.ok(await gear.ready(60));
+    assert.deepEqual(gear.available(["search", "other"]), []);
   });
 
   it("an operator's disable lets calls pass although the process's own circuit is open", async () => {
@@ -271,7 +334,22 @@ describe("probes of the fleet", () => {
     );
   });
 
-  it("an unused probe is given back, and an aborted one decides nothing", async () => {
+  it("a failed probe is reported with the seconds that its tool asks to wait", async () => {
+    const gear = await connect();
+    await waitOver(gear);
+    gateway.decide = () => ({
+      status: 200,
+      body: { allowed: true, permit: "p1", probe: true, generation: 3, expires_in_s: 30 },
+    });
+    const busy = Object.assign(new Error("busy"), { status: 429, headers: { "retry-after": "20" } });
+    await assert.rejects(gear.call("search", () => Promise.reject(busy)));
+    assert.ok(await gear.flush(60));
+    const outcome = JSON.parse(gateway.of("/v1/outcome")[0]!.body) as Json;
+    assert.deepEqual([outcome["error_class"], outcome["retry_after_s"]], ["rate_limited", 20]);
+    assert.deepEqual(gateway.executions, []);
+  });
+
+  it("a probe that is unused, aborted or ignored decides nothing, and the gateway takes its outcome", async () => {
     const gear = await connect();
     await waitOver(gear);
     gateway.decide = () => ({
@@ -280,9 +358,11 @@ describe("probes of the fleet", () => {
     });
     (await gear.permit("search")).release();
     await assert.rejects(gear.call("search", () => Promise.reject(new DOMException("", "AbortError"))));
-    await gear.flush(60);
+    (await gear.permit("search")).ignore();
+    assert.ok(await gear.flush(60));
     const statuses = gateway.of("/v1/outcome").map((each) => (JSON.parse(each.body) as Json)["status"]);
-    assert.deepEqual(statuses, ["ignored", "ignored"]);
+    assert.deepEqual(statuses, ["ignored", "ignored", "ignored"]);
+    assert.deepEqual(gateway.executions, []); // an outcome that the gateway refuses becomes an event
   });
 
   it("an outcome is sent again after an error, and becomes an event if the gateway never knew the permit", async () => {
@@ -296,12 +376,28 @@ describe("probes of the fleet", () => {
     gateway.outcome = () => answers.shift()!;
     await gear.call("search", () => 1);
     assert.ok(await gear.flush(60));
-    assert.equal(gateway.of("/v1/outcome").length, 2);
+    const resent = gateway.of("/v1/outcome").map((each) => each.headers["switchgear-resent"]);
+    assert.deepEqual(resent, [undefined, "true"]);
     gateway.outcome = () => ({ status: 404 });
     await gear.call("search", () => 1);
     assert.ok(await gear.flush(60));
     assert.equal(gateway.executions.length, 1);
     assert.deepEqual([gateway.executions[0]!["status"], gateway.executions[0]!["generation"]], ["success", 3]);
+  });
+
+  it("an outcome becomes an event if its first attempt is lost and the gateway doesn't know the permit then", async () => {
+    const gear = await connect();
+    await waitOver(gear);
+    gateway.decide = () => ({
+      status: 200,
+      body: { allowed: true, permit: "p1", probe: true, generation: 3, expires_in_s: 30 },
+    });
+    const answers: Answer[] = ["cut", { status: 404 }];
+    gateway.outcome = () => answers.shift()!;
+    await gear.call("search", () => 1);
+    assert.ok(await gear.flush(60));
+    assert.equal(gateway.of("/v1/outcome").length, 2);
+    assert.equal(gateway.executions.length, 1);
   });
 
   it("a gateway that is away is not waited for: the process's own breaker decides", async () => {
@@ -405,9 +501,9 @@ describe("without the gateway", () => {
     );
     gateway.send("heartbeat", { fresh: false });
     gateway.publish(record("marker", "closed", 1));
-    await until(() => gear.status().mode === "fleet", "a record confirms the state");
+    await until(() => gear.status().follower!.circuits === 2, "the record arrives");
+    assert.equal(gear.status().mode, "last_known");
     ahead = 400;
-    gateway.send("heartbeat", { fresh: false });
     assert.equal(gear.status().mode, "local_only");
     assert.equal(await gear.call("search", () => 1), 1);
     gateway.send("heartbeat", { fresh: true });

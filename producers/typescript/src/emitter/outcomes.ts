@@ -10,6 +10,7 @@ export interface Outcome {
   readonly error_class?: string;
   readonly error_type?: string;
   readonly error_message?: string;
+  readonly retry_after_s?: number;
   readonly duration_ms?: number;
   readonly input_tokens?: number;
   readonly output_tokens?: number;
@@ -35,7 +36,7 @@ export class Outcomes {
    * Deliver an outcome.
    *
    * @param expiresAt When the permit expires, in monotonic seconds.
-   * @param undelivered Called if the gateway never knew the permit, so that the call is recorded in another way.
+   * @param undelivered Called if no gateway takes the outcome, so that the call is recorded in another way.
    */
   send(outcome: Outcome, expiresAt: number, undelivered: () => void): void {
     if (this.#pending.size >= MOST_WAITING) {
@@ -68,7 +69,8 @@ export class Outcomes {
       try {
         const response = await this.http.request("/v1/outcome", {
           method: "POST",
-          headers: { "content-type": "application/json" },
+          // a gateway that doesn't know the first attempt marks the event, so that readers look for the first copy
+          headers: { "content-type": "application/json", ...(attempt > 1 ? { "switchgear-resent": "true" } : {}) },
           body,
           timeoutS: TIMEOUT_S,
           signal: this.#closed.signal,
@@ -77,9 +79,7 @@ export class Outcomes {
           return;
         }
         if (response.status < 500 && response.status !== 429) {
-          if (response.status !== 404 || attempt === 1) {
-            undelivered(); // after a lost answer, 404 means that the gateway has the outcome
-          }
+          undelivered();
           return;
         }
       } catch (error) {

@@ -33,7 +33,8 @@ export interface FollowerStatus {
 
 /**
  * Follows the fleet's circuits by the gateway's stream of server-sent events, in the background. A stream that ends is opened again
- * with the id of the last event, so that the gateway sends only what changed since.
+ * with the id of the last event, so that the gateway sends only what changed since. Then comes a heartbeat, and another one at least every
+ * 15 s. It says whether the gateway itself is up to date: only that confirms the circuits.
  */
 export class Follower {
   loaded = false;
@@ -41,6 +42,12 @@ export class Follower {
   aheadS = 0;
   #connected = false;
   #lastId = "";
+  /** A snapshot before the first heartbeat of its stream. */
+  #held: Readonly<Record<string, unknown>> | null = null;
+  /** What the last heartbeat of this stream said. Null before the first one. */
+  #fresh: boolean | null = null;
+  /** Whether a snapshot was taken. */
+  #complete = false;
   #lastError: string | null = null;
   /** When the state was last confirmed, by both clocks: a process may be frozen, and a clock may be set. */
   #freshAt: { now: number; wall: number } | null = null;
@@ -158,11 +165,13 @@ export class Follower {
       this.#compareClocks(response.headers);
       this.#connected = true;
       this.#lastError = null;
+      this.#held = this.#fresh = null;
       heard();
       for await (const event of serverEvents(response.body, heard)) {
         backoff.reset();
         this.#take(event);
-        if (event.id !== "") {
+        if (event.id !== "" && this.#held === null) {
+          // a stream that ends before its heartbeat begins again with the snapshot
           this.#lastId = event.id;
         }
       }
@@ -182,20 +191,41 @@ export class Follower {
       return;
     }
     if (event.event === "snapshot" && isRecord(data) && isRecord(data["circuits"])) {
-      this.table.replace(data["circuits"]);
-      this.#confirm();
-      this.loaded = true;
-      this.#wakeWaiters();
+      this.#held = data["circuits"];
+      if (this.#fresh !== null) {
+        this.#takeHeld(this.#fresh);
+      }
     } else if (event.event === "circuit") {
+      this.#takeHeld(true);
       if (isRecord(data) && data["removed"] === true) {
         this.table.remove(String(data["circuit_id"]));
       } else {
         this.table.apply(data);
       }
-      this.#confirm();
-    } else if (event.event === "heartbeat" && isRecord(data) && data["fresh"] !== false) {
-      this.#confirm();
+    } else if (event.event === "heartbeat" && isRecord(data)) {
+      this.#fresh = data["fresh"] !== false;
+      this.#takeHeld(this.#fresh);
+      if (this.#fresh && this.#complete) {
+        this.#confirm();
+        this.loaded = true;
+        this.#wakeWaiters();
+      }
     }
+  }
+
+  /** Take the circuits of a snapshot. A gateway that is out of date may know less than this process: its snapshot only adds. */
+  #takeHeld(fresh: boolean): void {
+    const circuits = this.#held;
+    this.#held = null;
+    if (circuits === null) {
+      return;
+    }
+    if (fresh) {
+      this.table.replace(circuits);
+    } else {
+      this.table.add(circuits);
+    }
+    this.#complete = true;
   }
 
   #confirm(): void {

@@ -69,6 +69,11 @@ export class CircuitTable {
         this.remove(circuitId);
       }
     }
+    this.add(records);
+  }
+
+  /** Take circuits, and keep the others. */
+  add(records: Readonly<Record<string, unknown>>): void {
     for (const record of Object.values(records)) {
       this.apply(record);
     }

@@ -218,15 +218,16 @@ export class Reporter {
 
   /** Send the end of a call to the gateway that permitted it. It records the call itself. */
   #deliver(fleet: FleetCircuits, gateway: GatewayPermit, event: ExecutionInput): void {
-    const ignored = event.error_class === "policy" || event.error_class === "cancelled";
+    const ignored = event.error_class === "policy" || event.status === "cancelled" || event.status === "rejected";
     const outcome: Outcome = {
       permit: gateway.token,
-      status: ignored || event.status === "cancelled" || event.status === "rejected" ? "ignored" : event.status,
+      status: ignored ? "ignored" : event.status,
       duration_ms: event.execution_time_ms ?? 0,
+      ...(ignored ? {} : pick(event, ["error_class"])), // the gateway refuses a class of an ignored call
       ...pick(event, [
-        "error_class",
         "error_type",
         "error_message",
+        "retry_after_s",
         "input_tokens",
         "output_tokens",
         "cost_usd",

@@ -29,8 +29,12 @@ export class TestGateway {
     body: { allowed: false, state: "half_open", source: "fleet", reason: "probes are out", retry_after_s: null },
   });
   outcome: Script = () => ({ status: 204 });
-  /** What a new stream gets first. */
+  /** Whether a new stream gets a snapshot, if it is due, and a heartbeat. */
   greet = true;
+  /** Whether this gateway is up to date, as the first heartbeat of a stream says. */
+  fresh = true;
+  /** Whether the gateway knows the ids that streams are opened again with. If not, they get a snapshot. */
+  knowsIds = true;
   refuseStreams: Answer | null = null;
   readonly #server: Server;
   readonly #streams = new Set<ServerResponse>();
@@ -111,8 +115,11 @@ export class TestGateway {
       response.flushHeaders();
       this.#streams.add(response);
       response.on("close", () => this.#streams.delete(response));
-      if (this.greet && request.headers["last-event-id"] === undefined) {
-        response.write(this.#event("snapshot", { circuits: this.circuits }));
+      if (this.greet) {
+        if (request.headers["last-event-id"] === undefined || !this.knowsIds) {
+          response.write(this.#event("snapshot", { circuits: this.circuits }));
+        }
+        response.write(this.#event("heartbeat", { fresh: this.fresh }));
       }
       return;
     }
@@ -134,7 +141,8 @@ export class TestGateway {
     } else if (path === "/v1/decide") {
       this.#answer(response, this.decide(received));
     } else if (path === "/v1/outcome") {
-      this.#answer(response, this.outcome(received));
+      const detail = wrongIn(JSON.parse(received.body) as Json);
+      this.#answer(response, detail === null ? this.outcome(received) : { status: 422, body: { detail } });
     } else {
       this.#answer(response, { status: 404 });
     }
@@ -148,6 +156,39 @@ export class TestGateway {
       response.end(answer.body === undefined ? "" : JSON.stringify(answer.body));
     }
   }
+}
+
+const OUTCOME_FIELDS = [
+  "permit",
+  "status",
+  "error_class",
+  "error_type",
+  "error_message",
+  "retry_after_s",
+  "duration_ms",
+  "input_tokens",
+  "output_tokens",
+  "cost_usd",
+  "metadata",
+];
+
+/** Return why the gateway refuses an outcome, or null. */
+function wrongIn(outcome: Json): string | null {
+  const { status } = outcome;
+  const unknown = Object.keys(outcome).find((name) => !OUTCOME_FIELDS.includes(name));
+  if (unknown !== undefined) {
+    return `${unknown}: there is no such field.`;
+  }
+  if (!["success", "error", "timeout", "ignored"].includes(status as string)) {
+    return "status: it is unknown.";
+  }
+  if ((status === "success" || status === "ignored") && "error_class" in outcome) {
+    return `error_class: an outcome of status ${status} has none.`;
+  }
+  if (status === "success" && ("error_type" in outcome || "error_message" in outcome)) {
+    return "error_type, error_message: a success has no error.";
+  }
+  return null;
 }
 
 /** Return the record of a circuit. */
