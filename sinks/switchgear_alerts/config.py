@@ -187,6 +187,7 @@ def _explained(source: str, table: str, kind: type[BaseModel], error: Validation
         "token",
         "urls",
         "routing_key",
+        "proxy",
     }
     got = f" (got {_shown(first['input'])})" if key and may_show and not isinstance(first["input"], dict) else ""
     return AlertsFileError(f"{source}: {table}{f', key {key}' if key else ''}: {said}{got}.")

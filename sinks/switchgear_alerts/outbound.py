@@ -23,6 +23,8 @@ _MOST_BYTES: Final = 65_536
 _MOST_SHOWN: Final = 200
 _TRY_AGAIN: Final = frozenset({408, 425, 429})
 _LONGEST_ASKED_WAIT_S: Final = 3600.0
+_SHORTEST_PART: Final = 8
+"""Characters of a part of a secret URL that is hidden by itself. Shorter ones are words such as ``api``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +61,14 @@ class Outbound:
     """Sends the requests of one receiver.
 
     Args:
-        secrets: Texts that no error may show.
+        secrets: Texts that no error may show. Nor does it show parts of those that are URLs.
         allow_private: Private addresses and plain HTTP are allowed.
         proxy: URL of an HTTP proxy. It resolves the names itself.
     """
 
     def __init__(self, secrets: Iterable[str] = (), *, allow_private: bool = False, proxy: str | None = None) -> None:
-        self._secrets = sorted((each for each in secrets if each), key=len, reverse=True)
+        hidden = {part for each in (*secrets, proxy or "") if each for part in _with_parts(each)}
+        self._secrets = sorted(hidden, key=len, reverse=True)
         self._allow_private = allow_private
         self._proxied = proxy is not None
         self._client = httpx.AsyncClient(
@@ -150,6 +153,24 @@ class Outbound:
             if len(found) > _MOST_BYTES:
                 break
         return self.without_secrets(bytes(found[:_MOST_BYTES]).decode(errors="replace"))
+
+
+def _with_parts(secret: str) -> set[str]:
+    """Return a secret, what a server may repeat of it if it is a URL, and all of that as JSON may escape it."""
+    found = {secret}
+    try:
+        url = httpx.URL(secret)
+    except (httpx.InvalidURL, ValueError):
+        url = httpx.URL()
+    if url.host:
+        raw_path = url.raw_path.decode("ascii")
+        raw_query = url.query.decode("ascii")
+        parts = {url.path, raw_path, raw_path.partition("?")[0], raw_query}
+        parts |= {*url.path.split("/"), *raw_path.partition("?")[0].split("/")}
+        parts |= {*url.params.values(), *(each.partition("=")[2] for each in raw_query.split("&"))}
+        found |= {each for each in parts if len(each) >= _SHORTEST_PART}
+        found |= {each for each in (url.userinfo.decode("ascii"), url.password) if each}
+    return found | {each.replace("/", "\\/") for each in found}
 
 
 def _allowed(address: IPv4Address | IPv6Address, host: str, *, allow_private: bool) -> bool:

@@ -23,10 +23,40 @@ class Route(BaseModel):
     tools: tuple[str, ...] = ("*",)
     families: tuple[str, ...] = ()
     scopes: tuple[CircuitScope, ...] = ("tool", "family")
-    states: tuple[Literal["open", "forced_open"], ...] = Field(default=("open", "forced_open"), min_length=1)
+    states: tuple[Literal["open", "forced_open"], ...] = ("open", "forced_open")
     severity: Severity = "error"
     lasting: Duration = Field(default=0.0, alias="for")
     quiet: tuple[QuietHours, ...] = ()
+
+    @field_validator("tools")
+    @classmethod
+    def _some_tool(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value or not all(each.strip() for each in value):
+            raise ValueError('matches nothing. Leave it out for all tools, or write globs such as "mcp:*"')
+        return value
+
+    @field_validator("families")
+    @classmethod
+    def _some_family(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(each.strip() for each in value):
+            raise ValueError('has an empty glob. Leave it out for all families, or write globs such as "mcp:*"')
+        return value
+
+    @field_validator("scopes")
+    @classmethod
+    def _some_scope(cls, value: tuple[CircuitScope, ...]) -> tuple[CircuitScope, ...]:
+        if not value:
+            raise ValueError(
+                'matches nothing. Leave it out for tools and families, or name "tool", "family", "user" or "session"'
+            )
+        return value
+
+    @field_validator("states")
+    @classmethod
+    def _some_state(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value:
+            raise ValueError('matches nothing. Leave it out for both, or name "open" or "forced_open"')
+        return value
 
     @field_validator("quiet")
     @classmethod

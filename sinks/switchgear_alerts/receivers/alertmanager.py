@@ -41,7 +41,7 @@ class AlertmanagerReceiver:
 
     def __init__(self, options: AlertmanagerOptions, context: Context) -> None:
         self._headers = dict(JSON_TYPE)
-        secret = ""
+        secret = login = ""
         if options.token is not None:
             secret = options.token.reveal()
             self._headers["authorization"] = f"Bearer {secret}"
@@ -49,7 +49,7 @@ class AlertmanagerReceiver:
             secret = options.password.reveal()
             login = base64.b64encode(f"{options.username}:{secret}".encode()).decode()
             self._headers["authorization"] = f"Basic {login}"
-        self._http = options.outbound(secret)
+        self._http = options.outbound(secret, login)
         self._url = f"{options.url.rstrip('/')}/api/v2/alerts"
         self._labels = options.labels
         self._console_url = context.console_url

@@ -11,7 +11,7 @@ from pydantic import Field
 from switchgear_alerts import texts
 from switchgear_alerts.errors import AlertsFileError, DeliveryError
 from switchgear_alerts.messages import Change, Message
-from switchgear_alerts.receivers.base import Context, ReceiverOptions
+from switchgear_alerts.receivers.base import Context, Progress, ReceiverOptions
 from switchgear_alerts.secret import Secret
 
 TIMEOUT_S: Final = 30.0
@@ -37,9 +37,11 @@ class AppriseReceiver:
             raise AlertsFileError(
                 "The receiver type apprise needs a package.", hint="Install switchgear[apprise]."
             ) from None
-        self._apprise: Any = apprise.Apprise()
+        self._services: dict[str, Any] = {}
+        self._progress = Progress()
         for url in options.urls:
-            if not self._apprise.add(url.reveal()):
+            service = self._services[url.reference] = apprise.Apprise()
+            if not service.add(url.reveal()):
                 raise AlertsFileError(
                     f"Apprise can't read the URL in {url.reference}.",
                     hint="Compare it with Apprise's page of the service.",
@@ -47,19 +49,28 @@ class AppriseReceiver:
         self._console_url = context.console_url
 
     async def send(self, message: Message) -> str:
-        """Send a message."""
+        """Send a message to the services that don't have it yet."""
+        self._progress.begin(message.id)
+        left = self._progress.left(self._services)
+        failures = await asyncio.gather(*(self._notify(self._services[name], message) for name in left))
+        failed = {name: why for name, why in zip(left, failures, strict=True) if why}
+        self._progress.taken.update(name for name in left if name not in failed)
+        if failed:
+            raise DeliveryError("; ".join(f"{name}: {why}" for name, why in failed.items()))
+        return "taken by Apprise"
+
+    async def _notify(self, service: Any, message: Message) -> str:
+        """Send a message to one service, and return why it failed."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                done = await self._apprise.async_notify(
+                done = await service.async_notify(
                     title=texts.title(message),
                     body=texts.plain_text(message, self._console_url),
                     notify_type=_KINDS[message.kind],
                 )
         except TimeoutError:
-            raise DeliveryError(f"no answer within {TIMEOUT_S:g} s") from None
-        if not done:
-            raise DeliveryError("a service of Apprise refused it; its log says why")
-        return "taken by Apprise"
+            return f"no answer within {TIMEOUT_S:g} s"
+        return "" if done else "the service refused it; Apprise's log says why"
 
     async def renew(self, firing: Sequence[Change]) -> None:
         """Do nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -105,6 +105,28 @@ class Receiver(Protocol):
 
     async def close(self) -> None:
         """Close the connections."""
+
+
+class Progress:
+    """Which addresses of a receiver are done with a message, so that the next try leaves them out.
+
+    A receiver gets one message at a time, so only the last one is remembered.
+    """
+
+    def __init__(self) -> None:
+        self._message_id = ""
+        self.taken: set[str] = set()
+        self.refused: dict[str, str] = {}
+        """Addresses that will never take it, with what they answered."""
+
+    def begin(self, message_id: str) -> None:
+        """Begin with a message, or go on with the same one."""
+        if message_id != self._message_id:
+            self._message_id, self.taken, self.refused = message_id, set(), {}
+
+    def left(self, addresses: Iterable[str]) -> list[str]:
+        """Return the addresses that are not done."""
+        return [each for each in addresses if each not in self.taken and each not in self.refused]
 
 
 class OnceReceiver:

@@ -15,13 +15,15 @@ from pydantic import Field, model_validator
 from switchgear_alerts import texts
 from switchgear_alerts.errors import DeliveryError
 from switchgear_alerts.messages import Change, Message
-from switchgear_alerts.receivers.base import Context, ReceiverOptions
+from switchgear_alerts.receivers.base import Context, Progress, ReceiverOptions
 from switchgear_alerts.secret import Secret
 from switchgear_schemas.visible import sentence
 
 TIMEOUT_S: Final = 20.0
 _PORTS: Final = {"tls": 465, "starttls": 587, "none": 25}
 _PERMANENT: Final = 500
+_MOST_SHOWN: Final = 3
+"""Recipients that an error names."""
 _ADDRESS: Final = r"^[^\s@<>,;]+@[^\s@<>,;]+$"
 
 
@@ -55,13 +57,35 @@ class EmailReceiver:
         self._options = options
         self._password = None if options.password is None else options.password.reveal()
         self._console_url = context.console_url
+        self._progress = Progress()
 
     async def send(self, message: Message) -> str:
-        """Send a message."""
+        """Send a message to the recipients who don't have it yet."""
+        done = self._progress
+        done.begin(message.id)
+        later: dict[str, str] = {}
+        answer = ""
+        if left := done.left(self._options.to):
+            refused, answer = await self._send(message, left)
+            for address, (code, said) in refused.items():
+                (done.refused if code >= _PERMANENT else later)[address] = f"{code} {sentence(said)[:100]}"
+            done.taken.update(each for each in left if each not in refused)
+        if later or done.refused:
+            shown = [f"{address}: {said}" for address, said in (later | done.refused).items()]
+            more = f" and {len(shown) - _MOST_SHOWN} more" if len(shown) > _MOST_SHOWN else ""
+            raise DeliveryError(
+                f"SMTP refused {len(shown)} of {len(self._options.to)} recipients: {'; '.join(shown[:_MOST_SHOWN])}{more}",
+                permanent=not later,
+            )
+        return sentence(answer)[:200]
+
+    async def _send(self, message: Message, recipients: Sequence[str]) -> tuple[dict[str, tuple[int, str]], str]:
+        """Return the recipients whom the server refused, with its codes and texts, and what it answered."""
         options = self._options
         try:
-            _, answer = await aiosmtplib.send(
+            refused, answer = await aiosmtplib.send(
                 email_of(message, options.sender, options.to, self._console_url),
+                recipients=list(recipients),
                 hostname=options.host,
                 port=options.port or _PORTS[options.security],
                 username=options.username,
@@ -71,18 +95,14 @@ class EmailReceiver:
                 timeout=TIMEOUT_S,
             )
         except aiosmtplib.SMTPRecipientsRefused as error:
-            codes = [each.code for each in error.recipients]
-            said = "; ".join(f"{each.code} {sentence(str(each.message))[:100]}" for each in error.recipients[:3])
-            raise DeliveryError(
-                f"SMTP refused every recipient: {said}", permanent=min(codes, default=0) >= _PERMANENT
-            ) from None
+            return {each.recipient: (each.code, str(each.message)) for each in error.recipients}, ""
         except aiosmtplib.SMTPResponseException as error:
             raise DeliveryError(
                 f"SMTP {error.code}: {sentence(str(error.message))[:200]}", permanent=error.code >= _PERMANENT
             ) from None
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:
             raise DeliveryError(f"{type(error).__name__}: {sentence(str(error))[:200]}") from None
-        return sentence(answer)[:200]
+        return {address: (code, str(said)) for address, (code, said) in refused.items()}, answer
 
     async def renew(self, firing: Sequence[Change]) -> None:
         """Do nothing."""

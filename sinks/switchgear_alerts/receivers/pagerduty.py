@@ -58,7 +58,8 @@ def events(message: Message, routing_key: str, context: Context) -> list[dict[st
                 found.append({**event, "event_action": "resolve"})
             continue
         found.append({**event, **_trigger(message, changes, context)})
-        if message.kind == "updated" and all(change.acknowledged for change in changes):
+        alone = all(thread == change.incident for change in changes)  # in a group, others still need somebody
+        if message.kind == "updated" and alone and all(change.acknowledged for change in changes):
             found.append({**event, "event_action": "acknowledge"})
     return found
 

@@ -49,6 +49,11 @@ def test_the_defaults_send_every_circuit_of_tools_and_families():
         (f"{ROUTE}quiet = [{{ until = '07:00' }}]\n{ONE_HOOK}", "[[routes]] number 1, quiet number 1: unknown key until. Known: days, from, to."),
         (f"{ROUTE}quiet = [{{ to = '25:00' }}]\n{ONE_HOOK}", 'key to: must be a time of the day, such as "07:30" (got \'25:00\').'),
         (f"{ROUTE}quiet = [{{}}]\n{ONE_HOOK}", "covers the whole week, so the route would never send anything"),
+        (f"{ROUTE}tools = []\n{ONE_HOOK}", "[[routes]] number 1, key tools: matches nothing. Leave it out for all tools, or write globs such as"),
+        (f"{ROUTE}tools = ['']\n{ONE_HOOK}", "[[routes]] number 1, key tools: matches nothing. Leave it out for all tools"),
+        (f"{ROUTE}families = [' ']\n{ONE_HOOK}", "[[routes]] number 1, key families: has an empty glob. Leave it out for all families"),
+        (f"{ROUTE}scopes = []\n{ONE_HOOK}", "[[routes]] number 1, key scopes: matches nothing. Leave it out for tools and families, or name"),
+        (f"{ROUTE}states = []\n{ONE_HOOK}", "[[routes]] number 1, key states: matches nothing. Leave it out for both, or name"),
         (f"[[routes]]\nreceivers = ['hok']\n{ONE_HOOK}", "[[routes]] number 1, key receivers: there is no receiver 'hok'. Known: hook."),
         (f"timezone = 'Mars'\n{ROUTE}{ONE_HOOK}", 'timezone must be a time zone such as "UTC"'),
         ("[digest]\nat = '09:00'\nreceivers = ['pd']\n[receivers.pd]\ntype = 'pagerduty'\nrouting_key = 'env:K'", "[digest], key receivers: pd is for incidents only"),
@@ -75,6 +80,12 @@ def test_a_secret_in_the_file_is_refused_and_not_repeated(options):
     said = refusal(f"[receivers.x]\n{options}")
     assert 'write where it is, "env:NAME" or "file:/path"' in said
     assert "verysecret" not in said
+
+
+def test_a_password_in_a_wrong_proxy_is_not_repeated():
+    said = refusal("[receivers.x]\ntype = 'slack'\nurl = 'env:U'\nproxy = 'user:hunter2@proxy:3128'")
+    assert "[receivers.x], key proxy: must begin with http:// or https://" in said
+    assert "hunter2" not in said
 
 
 def test_a_plain_url_in_the_file_may_be_of_this_machine_or_private_where_that_is_allowed():

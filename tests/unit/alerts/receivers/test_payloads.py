@@ -91,6 +91,11 @@ def test_a_group_is_one_pagerduty_alert_that_resolves_with_its_last_member():
     assert (resolved["event_action"], resolved["dedup_key"]) == ("resolve", "group-1")
 
 
+def test_forcing_one_circuit_of_a_group_does_not_acknowledge_the_pagerduty_alert_of_the_others():
+    forced = message(change("mcp:x:tool-1", "updated", thread="group-1", acknowledged=True))
+    assert [event["event_action"] for event in pagerduty.events(forced, "key", Context())] == ["trigger"]
+
+
 @pytest.mark.parametrize("name", MESSAGES)
 @pytest.mark.parametrize("console", [None, CONSOLE])
 def test_slack_messages_keep_the_limits_of_blocks(name, console):

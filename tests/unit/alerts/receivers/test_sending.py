@@ -123,7 +123,23 @@ async def test_apprise_sends_text(server, monkeypatch):
     assert json.loads(body)["title"] == "Circuit open: search"
     server.answer = (500, {}, b"")
     with pytest.raises(DeliveryError, match="refused"):
-        await sent(one, message(change()))
+        await sent(one, message(change("other")))
+
+
+async def test_apprise_tries_again_only_the_services_that_do_not_have_the_message(server, monkeypatch):
+    one = receiver(
+        monkeypatch,
+        'type = "apprise"\nurls = ["env:GOOD", "env:AWAY"]',
+        GOOD=f"json://127.0.0.1:{server.server_port}/good",
+        AWAY="json://127.0.0.1:9/away",
+    )
+    for _ in range(3):
+        with pytest.raises(DeliveryError, match="env:AWAY") as caught:
+            await one.send(message(change()))
+        assert "env:GOOD" not in caught.value.message
+    with pytest.raises(DeliveryError):
+        await one.send(message(change("other")))
+    assert [path for path, _, _ in server.requests] == ["/good", "/good"]
 
 
 @pytest.mark.parametrize(
@@ -150,6 +166,37 @@ async def test_an_error_never_shows_the_secret_url_even_if_the_receiver_repeats_
     assert "verysecret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        "Cannot POST /services/T0000000/B0000000/verysecret",
+        "no hook of the key verysecret?sig=other%2Fsecret&x=1",
+        "sig other/secret is wrong",
+        r'{"url": "https:\/\/example.com\/services\/T0000000\/B0000000\/verysecret"}',
+    ],
+)
+async def test_an_error_shows_no_part_of_a_secret_url(server, monkeypatch, repeated):
+    url = f"{server.url}/services/T0000000/B0000000/verysecret?sig=other%2Fsecret&x=1"
+    server.answer = (404, {}, repeated.encode())
+    one = receiver(monkeypatch, 'type = "slack"\nurl = "env:URL"', URL=url)
+    with pytest.raises(DeliveryError, match="HTTP 404") as caught:
+        await sent(one, message(change()))
+    for hidden in ("verysecret", "T0000000", "B0000000", "other/secret", "other%2Fsecret"):
+        assert hidden not in str(caught.value)
+
+
+async def test_an_error_shows_neither_the_login_nor_the_password_of_a_proxy(server, monkeypatch):
+    login = base64.b64encode(b"ada:hunter2hunter2").decode()
+    server.answer = (401, {}, f"got Basic {login} by http://eve:pw@127.0.0.1".encode())
+    proxy = server.url.replace("http://", "http://eve:pw@")
+    options = f'type = "alertmanager"\nurl = "http://127.0.0.1"\nusername = "ada"\npassword = "env:PASSWORD"\nproxy = "{proxy}"'
+    one = receiver(monkeypatch, options, PASSWORD="hunter2hunter2")
+    with pytest.raises(DeliveryError, match="HTTP 401") as caught:
+        await sent(one, message(change()))
+    assert login not in str(caught.value)
+    assert "eve" not in str(caught.value)
+
+
 async def test_a_receiver_that_is_away_is_tried_again(monkeypatch):
     one = receiver(monkeypatch, 'type = "slack"\nurl = "env:URL"', URL="http://127.0.0.1:9/verysecret")
     with pytest.raises(DeliveryError) as caught:
@@ -159,10 +206,10 @@ async def test_a_receiver_that_is_away_is_tried_again(monkeypatch):
 
 
 class Smtp:
-    """An SMTP server of a few lines: it takes one mail a connection, or refuses every recipient."""
+    """An SMTP server of a few lines: it takes one mail a connection, and refuses every recipient, or those of ``refused``."""
 
     def __init__(self, refuse=b""):
-        self.refuse, self.mails = refuse, []
+        self.refuse, self.refused, self.mails, self.taken = refuse, {}, [], []
 
     async def serve(self, reader, writer):
         writer.write(b"220 ready\r\n")
@@ -172,8 +219,11 @@ class Smtp:
                 writer.write(b"354 go\r\n")
                 self.mails.append(await reader.readuntil(b"\r\n.\r\n"))
                 writer.write(b"250 queued as 17\r\n")
-            elif verb == b"RCPT" and self.refuse:
-                writer.write(self.refuse + b"\r\n")
+            elif verb == b"RCPT":
+                address = line.partition(b"<")[2].partition(b">")[0].decode()
+                answer = self.refuse or self.refused.get(address, b"250 ok")
+                self.taken += [address] if answer.startswith(b"250") else []
+                writer.write(answer + b"\r\n")
             elif verb == b"QUIT":
                 writer.write(b"221 bye\r\n")
                 break
@@ -200,6 +250,32 @@ async def test_an_email_is_taken_by_an_smtp_server_or_its_refusal_is_told_apart(
         with pytest.raises(DeliveryError) as caught:
             await sent(one, message(change()))
         assert caught.value.permanent is permanent
+
+
+async def test_an_email_is_tried_again_only_for_recipients_who_may_still_take_it_and_refusals_are_an_error(monkeypatch):
+    smtp = Smtp()
+    smtp.refused = {"gone@example.com": b"550 no such user", "busy@example.com": b"451 try later"}
+    server = await asyncio.start_server(smtp.serve, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        one = receiver(
+            monkeypatch,
+            f'type = "email"\nhost = "127.0.0.1"\nport = {port}\nsecurity = "none"\nfrom = "a@example.com"\n'
+            'to = ["gone@example.com", "b@example.com", "busy@example.com"]',
+        )
+        for _ in range(2):
+            with pytest.raises(
+                DeliveryError, match=r"refused 2 of 3.*busy@example.com: 451 .*gone@example.com: 550"
+            ) as caught:
+                await one.send(message(change()))
+            assert not caught.value.permanent
+        del smtp.refused["busy@example.com"]
+        for _ in range(2):  # also if the dead-letter file can't be written at first
+            with pytest.raises(DeliveryError, match=r"refused 1 of 3 recipients: gone@example.com: 550") as caught:
+                await one.send(message(change()))
+            assert caught.value.permanent
+    assert smtp.taken == ["b@example.com", "busy@example.com"]
+    assert len(smtp.mails) == 2
 
 
 @pytest.mark.parametrize(
