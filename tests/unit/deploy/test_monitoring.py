@@ -22,6 +22,7 @@ from prometheus_client import CollectorRegistry
 from switchgear import Switchgear
 from switchgear.telemetry.prometheus import CallCounts, SwitchgearCollector
 from switchgear.telemetry.registry import process_registry
+from switchgear_alerts.metrics import AlertsMetrics
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
 from switchgear_sinks.writer import WriterMetrics
@@ -46,6 +47,7 @@ def registries(folder: Path) -> Iterator[CollectorRegistry]:
     WriterMetrics(sink)
     create_app(SimpleNamespace(folder=None, embedded=False), Settings(), registry=sink)
     yield sink
+    yield AlertsMetrics(["chat"]).registry
     service = CollectorRegistry()
     with Switchgear("127.0.0.1:1", hooks=[CallCounts(service)], spool_dir=folder) as gear:
         status = gear.status()
