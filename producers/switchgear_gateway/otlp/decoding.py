@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal, TypeVar
 
 from google.protobuf import json_format
@@ -18,6 +18,13 @@ from switchgear_schemas.errors import SwitchgearError
 Encoding = Literal["protobuf", "json"]
 M = TypeVar("M", bound=Message)
 
+MAX_BODY_BYTES: Final = 8 * 1_048_576
+"""The largest request after unpacking. Of two bytes protobuf can make 170: this many take under a second and 700 MB."""
+MAX_RECORDS: Final = 20_000
+"""Spans or log records in one request. Exporters send at most a few thousand."""
+_MAX_OBJECTS: Final = 500_000
+"""JSON objects in one request. A record with ten attributes has twenty."""
+
 _IDS: Final = ("traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id")
 """OTLP's JSON writes these in hexadecimal, where protobuf's JSON has base64."""
 
@@ -26,13 +33,20 @@ class UnreadableBodyError(SwitchgearError):
     """A body isn't what its headers say. The same request must not be sent again."""
 
 
+class TooManyRecordsError(UnreadableBodyError):
+    """A body has more spans or log records than one request may have."""
+
+
 def traces_from(body: bytes, encoding: Encoding) -> ExportTraceServiceRequest:
     """Return the spans in a body.
 
     Raises:
         UnreadableBodyError: The body has another format.
+        TooManyRecordsError: It has more than :data:`MAX_RECORDS`.
     """
-    return _decoded(body, encoding, ExportTraceServiceRequest())
+    found = _decoded(body, encoding, ExportTraceServiceRequest())
+    _check_number(found.resource_spans, "scope_spans", "spans")
+    return found
 
 
 def logs_from(body: bytes, encoding: Encoding) -> ExportLogsServiceRequest:
@@ -40,8 +54,11 @@ def logs_from(body: bytes, encoding: Encoding) -> ExportLogsServiceRequest:
 
     Raises:
         UnreadableBodyError: The body has another format.
+        TooManyRecordsError: It has more than :data:`MAX_RECORDS`.
     """
-    return _decoded(body, encoding, ExportLogsServiceRequest())
+    found = _decoded(body, encoding, ExportLogsServiceRequest())
+    _check_number(found.resource_logs, "scope_logs", "log_records")
+    return found
 
 
 def encoding_of(body: bytes) -> Encoding:
@@ -55,6 +72,8 @@ def _decoded(body: bytes, encoding: Encoding, message: M) -> M:
         if encoding == "protobuf":
             message.ParseFromString(body)
             return message
+        if body.count(b"{") > _MAX_OBJECTS:
+            raise _too_many()
         given = json.loads(body)
         if not isinstance(given, dict):
             raise UnreadableBodyError(f"The body is a JSON {type(given).__name__}, not an object.")
@@ -63,6 +82,23 @@ def _decoded(body: bytes, encoding: Encoding, message: M) -> M:
         return json_format.ParseDict(given, message, ignore_unknown_fields=True)
     except (DecodeError, json_format.ParseError, ValueError, RecursionError) as error:
         raise UnreadableBodyError(f"The body isn't an {kind} in {encoding}: {str(error)[:200]}.") from None
+
+
+def _check_number(resources: Sequence[Any], scopes: str, records: str) -> None:
+    """Check, before more is made of them, that a request doesn't have too many records. Empty resources and scopes cost time too."""
+    numbers: tuple[Callable[[], int], ...] = (
+        lambda: len(resources),
+        lambda: sum(len(getattr(resource, scopes)) for resource in resources),
+        lambda: sum(len(getattr(scope, records)) for resource in resources for scope in getattr(resource, scopes)),
+    )
+    if any(number() > MAX_RECORDS for number in numbers):
+        raise _too_many()
+
+
+def _too_many() -> TooManyRecordsError:
+    return TooManyRecordsError(
+        f"The body has more than {MAX_RECORDS:,} spans or log records.", hint="Let the exporter send smaller batches."
+    )
 
 
 def _records(given: dict[str, Any]) -> Iterator[Any]:

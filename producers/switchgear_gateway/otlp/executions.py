@@ -57,7 +57,11 @@ def execution_of(
         if len(record.trace_id) != 16 or len(record.span_id) != 8 or not any(record.trace_id):
             raise UnusableRecordError("the span has no valid trace id and span id")
         duration_ms = max(0, ended - started) / 1e6 if started else 0.0
-    known = {name: value for name, value in fields.items() if value is not None}
+    known = {
+        name: value[:_MAX_ID] if isinstance(value, str) else value
+        for name, value in fields.items()
+        if value is not None
+    }
     metadata = {"otlp": convention} | ({} if call_id is None else {"call_id": call_id[:_MAX_ID]})
     return ToolExecution(
         metric_id=metric_id(ended, _identity(record, tool, call_id)),

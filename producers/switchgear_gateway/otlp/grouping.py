@@ -9,7 +9,8 @@ The first span of a call that arrives counts, and later ones of the same call ar
 * A span of the MCP SDK's client without an error, because the SDK does not record there that the tool failed.
 
 Limits: a span waits six seconds, a little more than the five for which exporters collect spans. At most 10,000 spans wait; further ones
-count at once. The window knows the last 50,000 spans. It is in the memory of one gateway, so all spans of a trace have to arrive there.
+count at once. The window knows the last 50,000 spans, and of the calls under one span 64 tools. It is in the memory of one gateway, so all
+spans of a trace have to arrive there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from switchgear_gateway.otlp.executions import plain_name
 from switchgear_gateway.otlp.records import CLIENT, SERVER, Span, text
@@ -27,42 +28,66 @@ from switchgear_schemas import ToolExecution
 WAIT_S: Final = 6.0
 MOST_WAITING: Final = 10_000
 MOST_REMEMBERED: Final = 50_000
+_MOST_TOOLS: Final = 64
+"""Tools that are noted for one span. Its own is one; the others are of calls under it."""
 _DEEPEST: Final = 16
 """How many ancestors to look at."""
 _OUTAGES: Final = frozenset({"transport", "timeout", "server", "rate_limited"})
 _WEAK_SCOPE: Final = "mcp-python-sdk"
+_Times = tuple[int, int]
+_CallId = tuple[bytes, str, str]
+"""A trace, a tool and a call id."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenCall:
-    """A span that is a tool call."""
+    """What is kept of a span that is a tool call. Its attributes are not, because thousands of spans may wait."""
 
-    span: Span
     execution: ToolExecution
     sender: Sender
+    key: bytes
+    """The span, within its tenant."""
+    trace: bytes
+    """The trace, within its tenant."""
+    tool: str
+    """The tool's own name: a framework does not know the server's."""
+    of_server: bool
+    waits: bool
+    """Whether a better span of the same call may follow."""
+    start_ns: int
+    end_ns: int
+
+    @classmethod
+    def of(cls, span: Span, execution: ToolExecution, sender: Sender) -> Self:
+        """Return the call that a span is."""
+        weak = span.kind == CLIENT and span.scope == _WEAK_SCOPE and execution.status == "success"
+        of_server = span.kind == SERVER
+        return cls(
+            execution,
+            sender,
+            _key(sender.tenant, span.trace_id, span.span_id),
+            _key(sender.tenant, span.trace_id, b""),
+            plain_name(execution.tool_name),
+            of_server,
+            bool(span.parent_id) if of_server else weak and text(span.attributes, "error.type") is None,
+            span.start_ns,
+            span.end_ns,
+        )
 
     @property
-    def key(self) -> bytes:
-        """The span, within its tenant."""
-        return _key(self.sender.tenant, self.span.trace_id, self.span.span_id)
+    def call_id(self) -> str:
+        """What the model named the call. Empty if that isn't known."""
+        return str(self.execution.metadata.get("call_id", ""))
 
     @property
-    def trace(self) -> bytes:
-        """The trace, within its tenant."""
-        return _key(self.sender.tenant, self.span.trace_id, b"")
+    def identity(self) -> _CallId:
+        """What spans of one call in different libraries have in common, if they have a call id."""
+        return self.trace, self.tool, self.call_id
 
     @property
-    def tool(self) -> str:
-        """The tool's own name: a framework does not know the server's."""
-        return plain_name(self.execution.tool_name)
-
-    @property
-    def waits(self) -> bool:
-        """Whether a better span of the same call may follow."""
-        if self.span.kind == SERVER:
-            return bool(self.span.parent_id)
-        weak = self.span.kind == CLIENT and self.span.scope == _WEAK_SCOPE
-        return weak and self.execution.status == "success" and text(self.span.attributes, "error.type") is None
+    def times(self) -> _Times:
+        """Its start and its end."""
+        return self.start_ns, self.end_ns
 
 
 class CountedCall(NamedTuple):
@@ -89,7 +114,9 @@ class _Recent(OrderedDict[bytes, frozenset[str]]):
         self._most = most
 
     def note(self, key: bytes, tools: frozenset[str]) -> None:
-        self[key] = self.get(key, frozenset()) | tools
+        known = self.get(key, frozenset())
+        if len(known) < _MOST_TOOLS:
+            self[key] = known | tools
         self.move_to_end(key)
         if len(self) > self._most:
             self.popitem(last=False)
@@ -122,7 +149,8 @@ class CallWindow:
         self._counted = _Recent(remembered)  # spans of counted calls
         self._covered = _Recent(remembered)  # ancestors of counted calls, which may arrive later
         self._parents: OrderedDict[bytes, bytes] = OrderedDict()
-        self._most_parents = remembered
+        self._times: OrderedDict[_CallId, _Times] = OrderedDict()  # of the last counted call with each id
+        self._remembered = remembered
         self._waiting: dict[bytes, list[_Waiting]] = {}
         self._number_waiting = 0
         self.copies = 0
@@ -150,7 +178,7 @@ class CallWindow:
             now: Monotonic time in seconds.
         """
         for span in spans:
-            if span.parent_id:
+            if (len(span.trace_id), len(span.span_id), len(span.parent_id)) == (16, 8, 8):
                 self._note_parent(
                     _key(tenant, span.trace_id, span.span_id), _key(tenant, span.trace_id, span.parent_id)
                 )
@@ -167,6 +195,7 @@ class CallWindow:
     def forget(self, call: CountedCall) -> None:
         """Take back that a call was counted, because it could not be sent. Its spans count when they arrive again."""
         for each in call.spans:
+            self._times.pop(each.identity, None)
             self._counted.forget(each.key, each.tool)
             for ancestor in self._ancestors(each.key):
                 self._covered.forget(ancestor, each.tool)
@@ -214,10 +243,17 @@ class CallWindow:
     def _is_copy(self, call: SeenCall) -> bool:
         if self._counted.has(call.key, call.tool) or self._covered.has(call.key, call.tool):
             return True
+        times = self._times.get(call.identity)
+        if times is not None and _overlap(times, call.times):
+            return True
         return any(self._counted.has(ancestor, call.tool) for ancestor in self._ancestors(call.key))
 
     def _count(self, members: Sequence[SeenCall]) -> CountedCall:
         for each in members:
+            if each.call_id:
+                self._times[each.identity] = each.times
+                if len(self._times) > self._remembered:
+                    self._times.popitem(last=False)
             self._counted.note(each.key, frozenset({each.tool}))
             for ancestor in self._ancestors(each.key):
                 self._covered.note(ancestor, frozenset({each.tool}))
@@ -227,7 +263,7 @@ class CallWindow:
     def _note_parent(self, key: bytes, parent: bytes) -> None:
         self._parents[key] = parent
         self._parents.move_to_end(key)
-        if len(self._parents) > self._most_parents:
+        if len(self._parents) > self._remembered:
             self._parents.popitem(last=False)
         tools = self._covered.get(key)
         if tools:  # a span between a counted call and an ancestor that is still to come
@@ -241,8 +277,8 @@ def merged(members: Sequence[SeenCall]) -> ToolExecution:
     The outermost span that isn't a server's decides. If any span failed, the call failed, because frameworks and clients may hide it.
     Among failures an outage says most. The name with a server is the most exact.
     """
-    callers = [each.execution for each in members if each.span.kind != SERVER]
-    executions = callers + [each.execution for each in members if each.span.kind == SERVER]
+    callers = [each.execution for each in members if not each.of_server]
+    executions = callers + [each.execution for each in members if each.of_server]
     chosen, failed = executions[0], [each for each in executions if each.status != "success"]
     changes: dict[str, object] = {}
     if failed:
@@ -260,11 +296,9 @@ def _joined_by_call_id(groups: Sequence[list[SeenCall]]) -> list[list[SeenCall]]
     by_call: dict[tuple[str, str], list[SeenCall]] = {}
     for group in groups:
         first = group[0]
-        call_id = next(
-            (each.execution.metadata["call_id"] for each in group if "call_id" in each.execution.metadata), ""
-        )
+        call_id = next((each.call_id for each in group if each.call_id), "")
         same = by_call.get((first.tool, call_id)) if call_id else None
-        if same is not None and _overlap(same[0].span, first.span):
+        if same is not None and _overlap(same[0].times, first.times):
             same += group
             continue
         found.append(group)
@@ -272,8 +306,8 @@ def _joined_by_call_id(groups: Sequence[list[SeenCall]]) -> list[list[SeenCall]]
     return found
 
 
-def _overlap(one: Span, other: Span) -> bool:
-    return one.start_ns < other.end_ns and other.start_ns < one.end_ns
+def _overlap(one: _Times, other: _Times) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
 
 
 def _key(tenant: str, trace_id: bytes, span_id: bytes) -> bytes:

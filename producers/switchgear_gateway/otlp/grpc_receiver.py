@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import grpc
-from google.protobuf.message import Message
-from opentelemetry.proto.collector.logs.v1 import logs_service_pb2 as logs_pb
-from opentelemetry.proto.collector.logs.v1 import logs_service_pb2_grpc as logs_grpc
-from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces_pb
-from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as traces_grpc
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from switchgear_gateway.bodies import MAX_BODY_BYTES
+from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES, Encoding, TooManyRecordsError, UnreadableBodyError
 from switchgear_gateway.otlp.ingest import Answer, Ingest
 from switchgear_gateway.otlp.submission import NotAllowedError, Sender, SenderOf, TryAgainError
 from switchgear_schemas.errors import SwitchgearError
 
-R = TypeVar("R", bound=Message)
 Context = grpc.aio.ServicerContext[Any, Any]
 
 _MOST_CALLS: Final = 64
 _MOST_CONNECTIONS: Final = 1_024
 _GRACE_S: Final = 3.0
+_COLLECTOR: Final = "opentelemetry.proto.collector"
 _STATUS: Final = {401: grpc.StatusCode.UNAUTHENTICATED, 403: grpc.StatusCode.PERMISSION_DENIED}
 
 
 class _Receiver:
-    """What both services share.
+    """The methods of both services. They take bytes, so that the token is checked before a request is decoded.
 
     A request that was not acknowledged is answered UNAVAILABLE, after which exporters send it again.
     """
@@ -37,44 +34,46 @@ class _Receiver:
         self._ingest = ingest
         self._sender_of = sender_of
 
-    async def _taken(self, take: Callable[[R, Sender], Awaitable[Answer]], request: R, context: Context) -> Answer:
-        headers = {str(key): value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
-        try:
-            return await take(request, await self._sender_of(headers))
-        except NotAllowedError as error:
-            await context.abort(_STATUS.get(error.status, grpc.StatusCode.PERMISSION_DENIED), str(error))
-        except TryAgainError as error:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+    def handlers(self) -> list[grpc.GenericRpcHandler[Any, Any]]:
+        """Return what gRPC calls."""
+        services = {"trace.v1.TraceService": self._traces, "logs.v1.LogsService": self._logs}
+        return [
+            grpc.method_handlers_generic_handler(
+                f"{_COLLECTOR}.{name}", {"Export": grpc.unary_unary_rpc_method_handler(export)}
+            )
+            for name, export in services.items()
+        ]
 
-
-class TraceService(_Receiver, traces_grpc.TraceServiceServicer):
-    """The service of traces."""
-
-    async def Export(  # noqa: N802 - the name in the protocol
-        self, request: traces_pb.ExportTraceServiceRequest, context: Context
-    ) -> traces_pb.ExportTraceServiceResponse:
-        """Take the spans of a request."""
-        answer = await self._taken(self._ingest.traces, request, context)
-        found = traces_pb.ExportTraceServiceResponse()
+    async def _traces(self, body: bytes, context: Context) -> bytes:
+        answer = await self._taken(self._ingest.traces, body, context)
+        found = ExportTraceServiceResponse()
         if answer.rejected:
             found.partial_success.rejected_spans = answer.rejected
             found.partial_success.error_message = answer.reasons
-        return found
+        return found.SerializeToString()
 
-
-class LogsService(_Receiver, logs_grpc.LogsServiceServicer):
-    """The service of logs."""
-
-    async def Export(  # noqa: N802 - the name in the protocol
-        self, request: logs_pb.ExportLogsServiceRequest, context: Context
-    ) -> logs_pb.ExportLogsServiceResponse:
-        """Take the log records of a request."""
-        answer = await self._taken(self._ingest.logs, request, context)
-        found = logs_pb.ExportLogsServiceResponse()
+    async def _logs(self, body: bytes, context: Context) -> bytes:
+        answer = await self._taken(self._ingest.logs, body, context)
+        found = ExportLogsServiceResponse()
         if answer.rejected:
             found.partial_success.rejected_log_records = answer.rejected
             found.partial_success.error_message = answer.reasons
-        return found
+        return found.SerializeToString()
+
+    async def _taken(
+        self, take: Callable[[bytes, Encoding, Sender], Awaitable[Answer]], body: bytes, context: Context
+    ) -> Answer:
+        headers = {str(key): value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+        try:
+            return await take(body, "protobuf", await self._sender_of(headers))
+        except NotAllowedError as error:
+            await context.abort(_STATUS.get(error.status, grpc.StatusCode.PERMISSION_DENIED), str(error))
+        except TooManyRecordsError as error:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+        except UnreadableBodyError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        except TryAgainError as error:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
 
 
 @contextlib.asynccontextmanager
@@ -105,10 +104,7 @@ async def serving_otlp_grpc(
         ],
         maximum_concurrent_rpcs=_MOST_CALLS,
     )
-    add_traces: Callable[..., None] = traces_grpc.add_TraceServiceServicer_to_server
-    add_logs: Callable[..., None] = logs_grpc.add_LogsServiceServicer_to_server
-    add_traces(TraceService(ingest, sender_of), server)
-    add_logs(LogsService(ingest, sender_of), server)
+    server.add_generic_rpc_handlers(_Receiver(ingest, sender_of).handlers())
     try:
         port = (
             server.add_insecure_port(address) if credentials is None else server.add_secure_port(address, credentials)

@@ -6,16 +6,15 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import pydantic
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from switchgear.runtime.throttled_log import BoundedLog
+from switchgear_gateway.otlp.decoding import Encoding, logs_from, traces_from
 from switchgear_gateway.otlp.executions import UnusableRecordError
 from switchgear_gateway.otlp.grouping import MOST_REMEMBERED, CallWindow, CountedCall, SeenCall
 from switchgear_gateway.otlp.mappings import of_log, of_span
@@ -27,6 +26,8 @@ log: Final = logging.getLogger("switchgear.gateway.otlp")
 _warnings: Final = BoundedLog(log)
 R = TypeVar("R", Span, Log)
 
+_LARGE: Final = 65_536
+"""Bytes from which a body is read in a thread, so that other requests go on."""
 _SUBMIT_LIMIT_S: Final = 30.0
 """How long a batch may take. After that its executions are unknown."""
 _LOOK_EVERY_S: Final = 0.5
@@ -59,6 +60,17 @@ class IngestCounts:
     """Tool calls that can't be used."""
     lost: int = 0
     """Calls that waited for a better span and could not be sent afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Calls(Generic[R]):
+    """What a body has."""
+
+    records: list[R]
+    executions: list[tuple[R, ToolExecution]]
+    """The tool calls among the records."""
+    reasons: list[str]
+    """Why each of the others among the tool calls can't be used."""
 
 
 @dataclass(slots=True)
@@ -97,52 +109,50 @@ class Ingest:
         """The time, by the clock, of the oldest call that isn't sent yet although its request was answered. None if all are."""
         return 0.0 if self._unsent else self._window.waiting_since
 
-    async def traces(self, request: ExportTraceServiceRequest, sender: Sender, *, resent: bool = False) -> Answer:
+    async def traces(self, body: bytes, encoding: Encoding, sender: Sender, *, resent: bool = False) -> Answer:
         """Send the tool calls among the spans of a request.
 
         Args:
-            request: The request.
+            body: The ``ExportTraceServiceRequest``.
+            encoding: Its format.
             sender: Who sent it.
             resent: An earlier process may have sent the same calls.
 
         Raises:
+            UnreadableBodyError: The body has another format, or too many spans.
             TryAgainError: Some were not acknowledged. The request has to be sent again as a whole.
         """
-        spans = list(spans_of(request))
-        calls: list[SeenCall] = []
-        reasons: list[str] = []
-        for span in spans:
-            execution = _mapped(of_span, span, reasons)
-            if execution is not None:
-                calls.append(SeenCall(span, execution, sender))
-        self.counts.records += len(spans)
-        ready = self._window.add(sender.tenant, spans, calls, self._clock())
+        found = await _apart(_in_traces, body, encoding)
+        self.counts.records += len(found.records)
+        calls = [SeenCall.of(span, execution, sender) for span, execution in found.executions]
+        ready = self._window.add(sender.tenant, found.records, calls, self._clock())
         batch = _Batch([each.execution for each in ready], [partial(self._window.forget, each) for each in ready])
-        return await self._sent(batch, sender, reasons, resent=resent)
+        return await self._sent(batch, sender, found.reasons, resent=resent)
 
-    async def logs(self, request: ExportLogsServiceRequest, sender: Sender, *, resent: bool = False) -> Answer:
+    async def logs(self, body: bytes, encoding: Encoding, sender: Sender, *, resent: bool = False) -> Answer:
         """Send the tool calls among the log records of a request.
 
         Args:
-            request: The request.
+            body: The ``ExportLogsServiceRequest``.
+            encoding: Its format.
             sender: Who sent it.
             resent: An earlier process may have sent the same calls.
 
         Raises:
+            UnreadableBodyError: The body has another format, or too many records.
             TryAgainError: Some were not acknowledged. The request has to be sent again as a whole.
         """
+        found = await _apart(_in_logs, body, encoding)
+        self.counts.records += len(found.records)
         batch = _Batch()
-        reasons: list[str] = []
-        for record in logs_of(request):
-            self.counts.records += 1
-            execution = _mapped(of_log, record, reasons)
-            key = b"" if execution is None else sender.tenant.encode() + execution.metric_id.bytes
-            if execution is None or key in self._logged:
+        for _, execution in found.executions:
+            key = sender.tenant.encode() + execution.metric_id.bytes
+            if key in self._logged:
                 continue
             _note(self._logged, key)
             batch.executions.append(execution)
             batch.undo.append(partial(self._logged.pop, key, None))
-        return await self._sent(batch, sender, reasons, resent=resent)
+        return await self._sent(batch, sender, found.reasons, resent=resent)
 
     async def run(self) -> None:
         """Send calls whose wait is over, until cancelled."""
@@ -226,6 +236,29 @@ class Ingest:
         except Exception as error:  # noqa: BLE001 - whatever failed, the exporter has to send them again
             _warnings.warning("tool calls from traces could not be sent", error)
             return Result(unknown=everything)
+
+
+async def _apart(read: Callable[[bytes, Encoding], _Calls[R]], body: bytes, encoding: Encoding) -> _Calls[R]:
+    """Read a body, in a thread if it is large."""
+    return read(body, encoding) if len(body) < _LARGE else await asyncio.to_thread(read, body, encoding)
+
+
+def _in_traces(body: bytes, encoding: Encoding) -> _Calls[Span]:
+    return _calls_in(spans_of(traces_from(body, encoding)), of_span)
+
+
+def _in_logs(body: bytes, encoding: Encoding) -> _Calls[Log]:
+    return _calls_in(logs_of(logs_from(body, encoding)), of_log)
+
+
+def _calls_in(records: Iterable[R], mapping: Callable[[R], ToolExecution | None]) -> _Calls[R]:
+    found: _Calls[R] = _Calls([], [], [])
+    for record in records:
+        found.records.append(record)
+        execution = _mapped(mapping, record, found.reasons)
+        if execution is not None:
+            found.executions.append((record, execution))
+    return found
 
 
 def _mapped(mapping: Callable[[R], ToolExecution | None], record: R, reasons: list[str]) -> ToolExecution | None:

@@ -14,7 +14,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_gateway.bodies import MAX_BODY_BYTES
-from switchgear_gateway.otlp.decoding import UnreadableBodyError, encoding_of, logs_from, traces_from
+from switchgear_gateway.otlp.decoding import UnreadableBodyError, encoding_of
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.submission import Sender, TryAgainError
 from switchgear_schemas.connection import KafkaConnection
@@ -116,10 +116,8 @@ class OtlpTopics:
         resent = record.timestamp < self._assigned_at[partition]
         try:
             body = record.value or b""
-            if self._topics[partition.topic] == "logs":
-                await self._ingest.logs(logs_from(body, encoding_of(body)), self._sender, resent=resent)
-            else:
-                await self._ingest.traces(traces_from(body, encoding_of(body)), self._sender, resent=resent)
+            take = self._ingest.logs if self._topics[partition.topic] == "logs" else self._ingest.traces
+            await take(body, encoding_of(body), self._sender, resent=resent)
         except UnreadableBodyError as error:
             self.skipped += 1
             _warnings.warning(f"messages of {partition.topic} can't be decoded and are skipped", error)

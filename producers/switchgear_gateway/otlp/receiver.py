@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Final
 
 from google.protobuf import json_format
 from google.protobuf.message import Message
@@ -16,15 +15,11 @@ from starlette.responses import Response
 
 from switchgear_access.problem import MEDIA_TYPE, ProblemError
 from switchgear_gateway.bodies import Budget, read_body
-from switchgear_gateway.otlp.decoding import Encoding, UnreadableBodyError, logs_from, traces_from
+from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES, Encoding, TooManyRecordsError, UnreadableBodyError
 from switchgear_gateway.otlp.ingest import Answer, Ingest
 from switchgear_gateway.otlp.submission import NotAllowedError, Sender, SenderOf, TryAgainError
 from switchgear_schemas.errors import SwitchgearError
 
-R = TypeVar("R", bound=Message)
-
-_LARGE: Final = 262_144
-"""Bytes from which a body is decoded in a thread, so that other requests go on."""
 _TYPES: Final[dict[str, Encoding]] = {"application/x-protobuf": "protobuf", "application/json": "json"}
 
 
@@ -47,27 +42,24 @@ class OtlpReceiver:
 
     async def traces(self, request: Request) -> Response:
         """Take an ``ExportTraceServiceRequest``."""
-        return await self._answered(request, traces_from, self._ingest.traces, _trace_response)
+        return await self._answered(request, self._ingest.traces, _trace_response)
 
     async def logs(self, request: Request) -> Response:
         """Take an ``ExportLogsServiceRequest``."""
-        return await self._answered(request, logs_from, self._ingest.logs, _log_response)
+        return await self._answered(request, self._ingest.logs, _log_response)
 
     async def _answered(
         self,
         request: Request,
-        decode: Callable[[bytes, Encoding], R],
-        take: Callable[[R, Sender], Awaitable[Answer]],
+        take: Callable[[bytes, Encoding, Sender], Awaitable[Answer]],
         response: Callable[[Answer], Message],
     ) -> Response:
         try:
             sender = await self._sender_of(request.headers)
             encoding = _encoding(request)
             with self._budget.request() as held:
-                body = await read_body(request, held)
-                small = len(body) < _LARGE
-                message = decode(body, encoding) if small else await asyncio.to_thread(decode, body, encoding)
-                answer = await take(message, sender)
+                body = await read_body(request, held, limit=MAX_BODY_BYTES)
+                answer = await take(body, encoding, sender)
         except SwitchgearError as error:
             problem = _problem(error)
             return Response(problem.body, problem.status, problem.headers, MEDIA_TYPE)
@@ -115,6 +107,8 @@ def _problem(error: SwitchgearError) -> ProblemError:
     if isinstance(error, TryAgainError):
         retry_after = str(max(1, math.ceil(error.retry_after_s)))
         return ProblemError(503, error.message, error.hint, {"Retry-After": retry_after})
+    if isinstance(error, TooManyRecordsError):
+        return ProblemError(413, error.message, error.hint)
     if isinstance(error, UnreadableBodyError):
         return ProblemError(400, error.message, error.hint)
     raise error

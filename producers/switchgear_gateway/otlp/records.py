@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, NamedTuple
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -17,6 +18,10 @@ Attributes = Mapping[str, Value]
 
 CLIENT: Final = int(trace_pb2.Span.SPAN_KIND_CLIENT)
 SERVER: Final = int(trace_pb2.Span.SPAN_KIND_SERVER)
+_MAX_ATTRIBUTES: Final = 1_000
+"""Attributes of one record or resource that are read. SDKs keep 128."""
+_MAX_EVENTS: Final = 100
+"""The last events of a span that are read."""
 _EXCEPTIONS: Final = frozenset({"exception", "gen_ai.execute_tool.exception"})
 
 
@@ -101,7 +106,7 @@ def _span(span: trace_pb2.Span, scope: str, resource: Attributes) -> Span:
 
 def _exception(span: trace_pb2.Span) -> RecordedException | None:
     """Return the last exception of a span: a retry inside may have recorded earlier ones."""
-    for event in reversed(span.events):
+    for event in islice(reversed(span.events), _MAX_EVENTS):
         if event.name in _EXCEPTIONS:
             found = _attributes(event.attributes)
             return RecordedException(text(found, "exception.type") or "", text(found, "exception.message") or "")
@@ -124,7 +129,7 @@ def _log(record: LogRecord, scope: str, resource: Attributes) -> Log:
 
 def _attributes(given: Sequence[KeyValue]) -> Attributes:
     found: dict[str, Value] = {}
-    for each in given:
+    for each in islice(given, _MAX_ATTRIBUTES):
         kind = each.value.WhichOneof("value")
         if kind in {"string_value", "int_value", "bool_value", "double_value"}:
             found[each.key] = getattr(each.value, kind)

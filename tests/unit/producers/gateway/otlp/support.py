@@ -9,7 +9,9 @@ from typing import Any
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from switchgear_gateway.otlp.ingest import Answer, Ingest
 from switchgear_gateway.otlp.mappings import of_log, of_span
 from switchgear_gateway.otlp.records import logs_of, spans_of
 from switchgear_gateway.otlp.submission import Result, Sender
@@ -70,6 +72,13 @@ def span_request(*spans: dict[str, Any], resource: dict[str, Any] | None = None)
     return request
 
 
+def empty_spans(number: int) -> bytes:
+    """A request with so many spans, of two bytes each."""
+    request = ExportTraceServiceRequest()
+    request.resource_spans.add().scope_spans.add().spans.extend([Span()] * number)
+    return request.SerializeToString()
+
+
 def log_request(event: str, attributes: dict[str, Any], *, scope: str = "") -> ExportLogsServiceRequest:
     request = ExportLogsServiceRequest()
     of_scope = request.resource_logs.add().scope_logs.add()
@@ -81,6 +90,12 @@ def log_request(event: str, attributes: dict[str, Any], *, scope: str = "") -> E
 
 TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "get_forecast"}
 MCP = {"mcp.method.name": "tools/call", "gen_ai.tool.name": "get_forecast"}
+
+
+async def take(ingest: Ingest, request: ExportTraceServiceRequest | ExportLogsServiceRequest, sender: Sender) -> Answer:
+    """Let the ingest take a request, as the receivers do."""
+    given = ingest.logs if isinstance(request, ExportLogsServiceRequest) else ingest.traces
+    return await given(request.SerializeToString(), "protobuf", sender)
 
 
 class Kafka:

@@ -5,6 +5,8 @@ import json
 import pytest
 
 from switchgear_gateway.otlp.decoding import (
+    MAX_RECORDS,
+    TooManyRecordsError,
     UnreadableBodyError,
     encoding_of,
     logs_from,
@@ -77,6 +79,38 @@ def test_broken_json_is_refused_and_never_raises_another_error(body):
 def test_broken_protobuf_is_refused(body):
     with pytest.raises(UnreadableBodyError):
         traces_from(body, "protobuf")
+
+
+def inside(tag, content):
+    """Return a field of protobuf with this content."""
+    size, number = b"", len(content)
+    while number > 127:
+        size, number = size + bytes([number % 128 + 128]), number // 128
+    return bytes([tag]) + size + bytes([number]) + content
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        inside(0x0A, inside(0x12, b"\x12\x00" * (MAX_RECORDS + 1))),
+        inside(0x0A, b"\x12\x00" * (MAX_RECORDS + 1)),
+        b"\x0a\x00" * (MAX_RECORDS + 1),
+    ],
+)
+def test_more_empty_records_scopes_or_resources_than_the_limit_are_refused(body):
+    for decode in (traces_from, logs_from):
+        with pytest.raises(TooManyRecordsError, match="20,000"):
+            decode(body, "protobuf")
+
+
+def test_as_many_records_as_the_limit_are_read():
+    body = inside(0x0A, inside(0x12, b"\x12\x00" * MAX_RECORDS))
+    assert len(traces_from(body, "protobuf").resource_spans[0].scope_spans[0].spans) == MAX_RECORDS
+
+
+def test_more_objects_of_json_than_the_limit_are_refused_before_they_are_made():
+    with pytest.raises(TooManyRecordsError):
+        traces_from(b'{"resourceSpans": [' + b"{}," * 500_000 + b"{}]}", "json")
 
 
 def test_a_message_without_headers_is_json_if_it_begins_like_an_object():

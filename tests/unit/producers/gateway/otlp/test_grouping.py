@@ -24,7 +24,7 @@ def add(window, request, *, now=0.0, tenant="") -> list[CountedCall]:
     spans = list(spans_of(request))
     sender = Kafka().sender(tenant)
     mapped = [(span, of_span(span)) for span in spans]
-    return window.add(tenant, spans, [SeenCall(span, found, sender) for span, found in mapped if found], now)
+    return window.add(tenant, spans, [SeenCall.of(span, found, sender) for span, found in mapped if found], now)
 
 
 def outcomes(counted):
@@ -193,6 +193,21 @@ def test_two_libraries_that_instrument_one_framework_are_one_call_by_the_call_id
     assert len(add(CallWindow(), span_request(one, other))) == 1
 
 
+def test_overlapping_spans_with_one_call_id_are_one_call_also_in_two_exports():
+    window = CallWindow()
+    one = {"id": 1, "parent": 9, "at": 0, "until": 100, "attributes": TOOL | {"gen_ai.tool.call.id": "c1"}}
+    other = one | {"id": 2, "at": 1, "until": 99}
+    (counted,) = add(window, span_request(one))
+    assert add(window, span_request(other)) == []
+    assert window.copies == 1
+    assert len(add(window, span_request(other | {"id": 3, "at": 150, "until": 200}))) == 1
+    assert len(add(window, span_request(other | {"id": 4, "trace": b"another trace id"}))) == 1
+    window = CallWindow()
+    (counted,) = add(window, span_request(one))
+    window.forget(counted)
+    assert len(add(window, span_request(other))) == 1
+
+
 def test_a_retry_with_the_same_call_id_is_a_second_call():
     one = {"id": 1, "at": 0, "until": 100, "error": "x", "attributes": TOOL | {"gen_ai.tool.call.id": "c1"}}
     assert len(add(CallWindow(), span_request(one, one | {"id": 2, "at": 150, "until": 200}))) == 2
@@ -226,8 +241,36 @@ def test_more_waiting_spans_than_the_limit_count_at_once():
 def test_the_window_remembers_a_bounded_number_of_spans():
     window = CallWindow(remembered=10)
     for number in range(1, 200):
-        add(window, span_request({"id": number, "parent": 5000 + number}))
-    assert max(len(window._counted), len(window._covered), len(window._parents)) == 10
+        attributes = TOOL | {"gen_ai.tool.call.id": f"c{number}"}
+        add(window, span_request({"id": number, "parent": 5000 + number, "attributes": attributes}))
+    assert max(len(window._counted), len(window._covered), len(window._parents), len(window._times)) == 10
+
+
+def test_a_span_over_calls_of_very_many_tools_remembers_a_bounded_number_of_them():
+    window = CallWindow()
+    calls = [
+        {"id": number, "parent": 9_999, "attributes": TOOL | {"gen_ai.tool.name": f"t{number}"}}
+        for number in range(1, 200)
+    ]
+    assert len(add(window, span_request(*calls))) == 199
+    assert max(map(len, window._covered.values())) == 64
+
+
+def test_a_span_that_waits_keeps_nothing_of_its_attributes():
+    window = CallWindow()
+    long = {"gen_ai.conversation.id": "x" * 100_000, "user.id": "x" * 100_000, "arguments": "x" * 100_000}
+    resource = {"service.name": "agent", "process.command_line": "x" * 100_000}
+    assert add(window, span_request(SERVER_SPAN | {"attributes": MCP | long}, resource=resource)) == []
+    ((waiting,),) = window._waiting.values()
+    held = [getattr(waiting.call, name) for name in waiting.call.__slots__]
+    assert len(repr(held)) < 10_000
+    assert waiting.call.execution.session_id == "x" * 256
+
+
+def test_the_parents_of_spans_whose_ids_have_a_wrong_length_are_not_remembered():
+    window = CallWindow()
+    add(window, span_request({"id": 1, "parent": 2, "trace": b"x" * 100_000, "attributes": {"x": 1}}))
+    assert not window._parents
 
 
 def test_a_cycle_of_parents_ends():

@@ -12,11 +12,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceS
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
+from switchgear_gateway.otlp.decoding import MAX_RECORDS
 from switchgear_gateway.otlp.grpc_receiver import serving_otlp_grpc
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.submission import NotAllowedError, Result
 from switchgear_schemas.errors import SwitchgearError
-from tests.unit.producers.gateway.otlp.support import TOOL, Kafka, log_request, sample, span_request
+from tests.unit.producers.gateway.otlp.support import TOOL, Kafka, empty_spans, log_request, sample, span_request
+
+EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 
 
 @pytest.fixture
@@ -87,10 +90,23 @@ async def test_a_request_that_is_too_large_is_refused_also_if_it_is_small_when_c
 
 
 async def test_bytes_that_are_not_a_request_are_refused(channel, kafka):
-    call = channel.unary_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")
-    with pytest.raises(grpc.aio.AioRpcError):
+    call = channel.unary_unary(EXPORT)
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
         await call(b"\xff\xff\xff", timeout=10)
+    assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert kafka.acknowledged == []
+
+
+async def test_the_token_is_checked_before_a_request_is_decoded(channel):
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await channel.unary_unary(EXPORT)(b"\xff\xff", metadata=[("authorization", "Bearer wrong")], timeout=10)
+    assert raised.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+async def test_a_request_with_too_many_spans_is_refused(channel):
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await channel.unary_unary(EXPORT)(empty_spans(MAX_RECORDS + 1), timeout=10)
+    assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 async def test_a_taken_port_is_an_error_that_names_the_address(port):

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from switchgear_gateway.otlp import ingest as module
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.submission import Result, TryAgainError
-from tests.unit.producers.gateway.otlp.support import MCP, SERVER, TOOL, Kafka, log_request, sample, span_request
+from tests.unit.producers.gateway.otlp.support import MCP, SERVER, TOOL, Kafka, log_request, sample, span_request, take
 
 WAITS = {"id": 3, "parent": 2, "kind": SERVER, "attributes": MCP}
 LOG = {"tool_name": "Bash", "success": "true", "session.id": "s", "tool_use_id": "t1"}
@@ -20,16 +22,24 @@ class Clock:
 
 async def test_the_calls_of_a_request_are_acknowledged_before_its_answer():
     kafka = Kafka()
-    answer = await Ingest().traces(sample("openinference_langchain"), kafka.sender())
+    answer = await take(Ingest(), sample("openinference_langchain"), kafka.sender())
     assert answer == (0, "")
     assert len(kafka.acknowledged) == 3
     assert kafka.resent == [False]
 
 
+async def test_the_spans_of_a_large_request_are_read_in_a_thread_of_their_own(monkeypatch):
+    threads = set()
+    monkeypatch.setattr(module, "of_span", lambda _span: threads.add(threading.current_thread()))
+    await take(Ingest(), span_request({"id": 1, "attributes": {"x": "y" * 100_000}}), Kafka().sender())
+    assert threads
+    assert threading.current_thread() not in threads
+
+
 async def test_a_request_without_tool_calls_submits_nothing():
     kafka = Kafka(RuntimeError("must not be asked"))
     ingest = Ingest()
-    assert await ingest.traces(span_request({"id": 1, "attributes": {"x": 1}}), kafka.sender()) == (0, "")
+    assert await take(ingest, span_request({"id": 1, "attributes": {"x": 1}}), kafka.sender()) == (0, "")
     assert ingest.counts.records == 1
     assert kafka.answers
 
@@ -47,7 +57,7 @@ async def test_a_request_without_tool_calls_submits_nothing():
 )
 async def test_a_call_that_cannot_be_used_is_rejected_with_its_reason_and_the_others_are_kept(span, reason):
     kafka = Kafka()
-    rejected, reasons = await Ingest().traces(span_request(span, {"id": 2}), kafka.sender())
+    rejected, reasons = await take(Ingest(), span_request(span, {"id": 2}), kafka.sender())
     assert rejected == 1
     assert reason in reasons
     assert len(kafka.acknowledged) == 1
@@ -56,7 +66,7 @@ async def test_a_call_that_cannot_be_used_is_rejected_with_its_reason_and_the_ot
 async def test_what_kafkas_side_rejects_is_rejected_with_its_reason():
     kafka = Kafka(Result(rejected=[(0, "the token may not send for this tool")]))
     ingest = Ingest()
-    answer = await ingest.traces(span_request({"id": 1}, {"id": 2}), kafka.sender())
+    answer = await take(ingest, span_request({"id": 1}, {"id": 2}), kafka.sender())
     assert answer == (1, "the token may not send for this tool")
     assert (ingest.counts.calls, ingest.counts.rejected) == (1, 1)
 
@@ -66,9 +76,9 @@ async def test_a_batch_that_was_not_taken_is_taken_when_it_is_sent_again(send):
     kafka, ingest = Kafka(Result(retry_after_s=3)), Ingest()
     request = span_request({"id": 1}) if send == "traces" else log_request("claude_code.tool_result", LOG)
     with pytest.raises(TryAgainError) as raised:
-        await getattr(ingest, send)(request, kafka.sender())
+        await take(ingest, request, kafka.sender())
     assert raised.value.retry_after_s == 3
-    await getattr(ingest, send)(request, kafka.sender())
+    await take(ingest, request, kafka.sender())
     assert len(kafka.acknowledged) == 1
     assert kafka.resent == [False]
 
@@ -78,8 +88,8 @@ async def test_only_unknown_calls_are_sent_again_and_marked_as_resent(answer):
     kafka, ingest = Kafka(answer), Ingest()
     request = span_request({"id": 1}, {"id": 2})
     with pytest.raises(TryAgainError):
-        await ingest.traces(request, kafka.sender())
-    await ingest.traces(request, kafka.sender())
+        await take(ingest, request, kafka.sender())
+    await take(ingest, request, kafka.sender())
     assert len(kafka.acknowledged) == 2
     assert len({each.metric_id for each in kafka.acknowledged}) == 2
     assert kafka.resent[-1] is True
@@ -93,20 +103,20 @@ async def test_a_submission_that_takes_too_long_is_unknown(monkeypatch):
 
     sender = Kafka().sender()
     with pytest.raises(TryAgainError):
-        await Ingest().traces(span_request({"id": 1}), type(sender)(never))
+        await take(Ingest(), span_request({"id": 1}), type(sender)(never))
 
 
 async def test_a_log_that_is_sent_twice_counts_once_and_two_calls_count_twice():
     kafka, ingest = Kafka(), Ingest()
     for call in ("t1", "t1", "t2"):
-        await ingest.logs(log_request("claude_code.tool_result", LOG | {"tool_use_id": call}), kafka.sender())
+        await take(ingest, log_request("claude_code.tool_result", LOG | {"tool_use_id": call}), kafka.sender())
     assert [each.metadata["call_id"] for each in kafka.acknowledged] == ["t1", "t2"]
 
 
 async def test_a_call_that_waited_is_sent_when_its_wait_is_over():
     kafka, clock = Kafka(), Clock()
     ingest = Ingest(clock=clock)
-    await ingest.traces(span_request(WAITS), kafka.sender())
+    await take(ingest, span_request(WAITS), kafka.sender())
     await ingest.send_due()
     assert kafka.acknowledged == []
     assert ingest.waiting_since == 0.0
@@ -119,7 +129,7 @@ async def test_a_call_that_waited_is_sent_when_its_wait_is_over():
 async def test_a_call_that_waited_and_could_not_be_sent_is_tried_again_as_resent():
     kafka, clock = Kafka(RuntimeError("down"), Result(retry_after_s=1)), Clock()
     ingest = Ingest(clock=clock)
-    await ingest.traces(span_request(WAITS), kafka.sender())
+    await take(ingest, span_request(WAITS), kafka.sender())
     clock.now = 6.0
     for _ in range(3):
         assert kafka.acknowledged == []
@@ -132,7 +142,7 @@ async def test_a_call_that_waited_and_could_not_be_sent_is_tried_again_as_resent
 async def test_a_call_that_waited_and_can_never_be_sent_is_counted_as_lost():
     kafka, clock = Kafka(*(RuntimeError("down") for _ in range(50))), Clock()
     ingest = Ingest(clock=clock)
-    await ingest.traces(span_request(WAITS), kafka.sender())
+    await take(ingest, span_request(WAITS), kafka.sender())
     clock.now = 6.0
     for _ in range(50):
         await ingest.send_due()
@@ -143,6 +153,6 @@ async def test_a_call_that_waited_and_can_never_be_sent_is_counted_as_lost():
 async def test_closing_sends_what_still_waits():
     kafka = Kafka()
     ingest = Ingest()
-    await ingest.traces(span_request(WAITS), kafka.sender())
+    await take(ingest, span_request(WAITS), kafka.sender())
     await ingest.close()
     assert len(kafka.acknowledged) == 1

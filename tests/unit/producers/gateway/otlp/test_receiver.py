@@ -17,10 +17,11 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from switchgear_gateway.bodies import Budget
+from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES, MAX_RECORDS
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.receiver import OtlpReceiver
 from switchgear_gateway.otlp.submission import NotAllowedError, Result
-from tests.unit.producers.gateway.otlp.support import TOOL, Kafka, log_request, sample, span_request
+from tests.unit.producers.gateway.otlp.support import TOOL, Kafka, empty_spans, log_request, sample, span_request
 from tests.unit.producers.gateway.otlp.test_decoding import SPAN, as_json
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
@@ -128,6 +129,14 @@ async def test_a_request_that_cannot_be_taken_is_a_problem_with_its_status(clien
         assert answer.json()["status"] == status
         assert answer.json()["detail"].endswith(".")
     assert kafka.acknowledged == []
+
+
+async def test_a_small_body_that_unpacks_to_millions_of_empty_spans_is_refused(client, kafka):
+    for body in (gzip.compress(b"\x12\x00" * (MAX_BODY_BYTES // 2 + 1)), gzip.compress(empty_spans(MAX_RECORDS + 1))):
+        assert len(body) < 10_000
+        answer = await client.post("/v1/traces", content=body, headers=PROTOBUF | {"Content-Encoding": "gzip"})
+        assert answer.status_code == 413
+    assert "20,000" in answer.json()["detail"]
 
 
 def test_the_real_exporter_of_the_sdk_delivers_its_spans_over_a_socket(kafka):
