@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -20,6 +20,8 @@ _MOST_OFFSETS: Final = 1_024
 _LONGEST_CURSOR: Final = 32 * _MOST_OFFSETS
 _TENANT_WITHOUT: Final = ("counts", "last_error")
 """Counts and messages of all tenants' calls."""
+_TENANT_CAUSE: Final = ("rule", "threshold", "reason")
+"""What a tenant gets of a cause. The rest is measured over all tenants' calls, or names who did something."""
 
 
 class _Head(msgspec.Struct):
@@ -76,17 +78,19 @@ class Change:
         """Return the record, or what tells that it is removed.
 
         Args:
-            for_tenant: Leave out what belongs to all tenants: the counts, and the last error.
+            for_tenant: Leave out what belongs to all tenants: the counts, the last error, and what the cause measured.
         """
         if self.json is None:
             return msgspec.json.encode({"circuit_id": self.circuit_id, "removed": True})
         if not for_tenant:
             return self.json
         if self._tenant_json is None:
-            fields = msgspec.json.decode(self.json, type=dict[str, msgspec.Raw])
-            self._tenant_json = msgspec.json.encode(
-                {name: each for name, each in fields.items() if name not in _TENANT_WITHOUT}
-            )
+            fields: dict[str, Any] = msgspec.json.decode(self.json)
+            kept = {name: each for name, each in fields.items() if name not in _TENANT_WITHOUT}
+            cause = kept.get("cause")
+            if isinstance(cause, dict):
+                kept["cause"] = {name: each for name, each in cause.items() if name in _TENANT_CAUSE}
+            self._tenant_json = msgspec.json.encode(kept)
         return self._tenant_json
 
     def event(self, *, for_tenant: bool) -> bytes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Final, Protocol
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 import structlog
@@ -12,14 +13,24 @@ import structlog
 from switchgear.follower.status import STALE_AFTER_S
 from switchgear.follower.table import RecordListener
 from switchgear.runtime.throttled_log import Throttle
-from switchgear_gateway.circuits.changes import CircuitChanges
+from switchgear_gateway.circuits.changes import Change, CircuitChanges
 from switchgear_gateway.circuits.feed import CircuitFeed
 from switchgear_gateway.circuits.visibility import CircuitFilter
 from switchgear_schemas.errors import SwitchgearError
 
 log = structlog.get_logger()
 
+PIECE_BYTES: Final = 64 * 1024
+"""About so many bytes are made for a stream at a time. Those of a client that reads nothing stay in memory."""
+_SHARED_PIECES: Final = 64
 _REPORT_EVERY_S: Final = 5.0
+
+
+class Piece(NamedTuple):
+    """Some events, and the number of the first change after them."""
+
+    events: bytes
+    end: int
 
 
 class Follower(Protocol):
@@ -53,8 +64,8 @@ class CircuitHub:
         follower.record_listeners.append(self._feed)
         self._next: CircuitChanges | None = CircuitChanges()
         self._wakes: set[Callable[[], None]] = set()
-        self._joined: dict[tuple[CircuitFilter, int], bytes] = {}
-        self._joined_at: tuple[CircuitChanges | None, int] = (None, 0)
+        self._pieces: OrderedDict[tuple[CircuitFilter, int], Piece] = OrderedDict()
+        self._pieces_at: tuple[CircuitChanges | None, int] = (None, 0)
         self._throttle = Throttle(_REPORT_EVERY_S)
         self.changes = CircuitChanges()
         """The circuits. Another object after the topic was created again: a stream then begins with a snapshot."""
@@ -97,20 +108,21 @@ class CircuitHub:
         finally:
             self._wakes.discard(wake)
 
-    def events_since(self, number: int, seen: CircuitFilter) -> bytes | None:
-        """Return the events from this number on. Streams at the same place share the bytes. None if some were forgotten."""
+    def piece_since(self, number: int, seen: CircuitFilter) -> Piece | None:
+        """Return the next events from this number on. Streams at the same place share the bytes. None if some were forgotten."""
         at = (self.changes, self.changes.end)
-        if self._joined_at != at:
-            self._joined_at = at
-            self._joined.clear()
-        events = self._joined.get((seen, number))
-        if events is None:
+        if self._pieces_at != at:
+            self._pieces_at = at
+            self._pieces.clear()
+        piece = self._pieces.get((seen, number))
+        if piece is None:
             found = self.changes.since(number)
             if found is None:
                 return None
-            events = b"".join(each.event(for_tenant=seen.for_tenant) for each in found if seen.sees(each))
-            self._joined[seen, number] = events
-        return events
+            piece = self._pieces[seen, number] = _piece(found, number, seen)
+            if len(self._pieces) > _SHARED_PIECES:
+                self._pieces.popitem(last=False)
+        return piece
 
     def _take(self) -> None:
         restarted, records, loaded = self._feed.take()
@@ -131,3 +143,16 @@ class CircuitHub:
     def _wake_all(self) -> None:
         for wake in self._wakes:
             wake()
+
+
+def _piece(changes: Sequence[Change], number: int, seen: CircuitFilter) -> Piece:
+    events: list[bytes] = []
+    size = 0
+    for change in changes:
+        number += 1
+        if seen.sees(change):
+            events.append(change.event(for_tenant=seen.for_tenant))
+            size += len(events[-1])
+            if size >= PIECE_BYTES:
+                break
+    return Piece(b"".join(events), number)

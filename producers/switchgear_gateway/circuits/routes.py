@@ -17,8 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from switchgear_access.middleware import principal_of
 from switchgear_access.problem import ProblemError
-from switchgear_gateway.circuits.hub import CircuitHub, Follower
-from switchgear_gateway.circuits.stream import PIECE_BYTES, CircuitStream, snapshot_json
+from switchgear_gateway.circuits.hub import PIECE_BYTES, CircuitHub, Follower
+from switchgear_gateway.circuits.stream import CircuitStream, snapshot_json
 from switchgear_gateway.circuits.visibility import CircuitFilter, may_follow
 from switchgear_schemas.families import DEFAULT_PATTERN
 

@@ -14,10 +14,9 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 
 from switchgear_gateway.circuits.changes import Change, CircuitChanges, pieces
-from switchgear_gateway.circuits.hub import CircuitHub
+from switchgear_gateway.circuits.hub import PIECE_BYTES, CircuitHub
 from switchgear_gateway.circuits.visibility import CircuitFilter
 
-PIECE_BYTES: Final = 64 * 1024
 HEARTBEAT_S: Final = (10.0, 15.0)
 LIFETIME_S: Final = (600.0, 900.0)
 """Then a stream ends, and its client resumes it. A token that was revoked meanwhile is refused then."""
@@ -76,25 +75,32 @@ class CircuitStream:
                 self._timer.cancel()
 
     def _due(self) -> Iterator[bytes]:
-        """Yield what the client doesn't have yet: changes or a snapshot, then a heartbeat if its time has come."""
-        changes = self._hub.changes
-        events: bytes | None = None
-        if changes is self._changes:
-            events = self._hub.events_since(self._next, self._seen)
-        elif self._changes is None and self._cursor is not None:
-            missed = changes.after(self._cursor)
-            events = None if missed is None else self._joined(missed)
-        self._changes, self._next, cursor = changes, changes.end, changes.cursor
-        if events is None:
-            records = [each for each in changes.records.values() if self._seen.sees(each)]
-            yield from pieces(self._snapshot(records, cursor), PIECE_BYTES)
-        elif events:
-            yield events
-        if self._beat_due:
-            yield self._heartbeat(cursor)
+        """Yield what the client doesn't have yet: changes or a snapshot. Then a heartbeat, if its time has come and the client has all.
 
-    def _joined(self, missed: Iterable[Change]) -> bytes:
-        return b"".join(each.event(for_tenant=self._seen.for_tenant) for each in missed if self._seen.sees(each))
+        A piece is made when the one before was sent. Of new changes this yields one piece.
+        """
+        if self._changes is not self._hub.changes:
+            changes, cursor = self._hub.changes, None if self._changes is not None else self._cursor
+            missed = None if cursor is None else changes.after(cursor)
+            self._changes, self._next = changes, changes.end
+            yield from pieces(self._whole() if missed is None else self._events(missed), PIECE_BYTES)
+        elif self._next < self._changes.end:
+            piece = self._hub.piece_since(self._next, self._seen)
+            self._next = self._changes.end if piece is None else piece.end
+            if piece is None:
+                yield from pieces(self._whole(), PIECE_BYTES)
+            elif piece.events:
+                yield piece.events
+        if self._beat_due and self._is_current():
+            yield self._heartbeat(self._changes.cursor)
+
+    def _events(self, missed: Iterable[Change]) -> Iterator[bytes]:
+        return (each.event(for_tenant=self._seen.for_tenant) for each in missed if self._seen.sees(each))
+
+    def _whole(self) -> Iterator[bytes]:
+        """Return a snapshot of now."""
+        changes = self._hub.changes
+        return self._snapshot([each for each in changes.records.values() if self._seen.sees(each)], changes.cursor)
 
     def _snapshot(self, records: list[Change], cursor: str) -> Iterator[bytes]:
         yield b"id: %s\nevent: snapshot\ndata: " % cursor.encode()
@@ -112,9 +118,11 @@ class CircuitStream:
         self._beat_due = True
         self._wake()
 
+    def _is_current(self) -> bool:
+        return self._changes is self._hub.changes and self._next == self._hub.changes.end
+
     async def _wait(self) -> None:
-        nothing_new = self._changes is self._hub.changes and self._next == self._hub.changes.end
-        if nothing_new and not (self._beat_due or self._gone or self._hub.closed):
+        if self._is_current() and not (self._beat_due or self._gone or self._hub.closed):
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
 

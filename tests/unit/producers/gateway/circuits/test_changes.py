@@ -146,9 +146,18 @@ def test_a_removed_circuit_is_an_event_that_says_so() -> None:
     assert changes.records == {}
 
 
-def test_the_record_for_a_tenant_has_no_counts_and_no_last_error() -> None:
+def test_the_record_for_a_tenant_has_no_counts_and_no_last_error_and_of_the_cause_no_measurement() -> None:
+    cause = {"rule": "failure_rate", "value": 0.6, "threshold": 0.5, "sample": 9, "failed": 5, "reporters": 2}
     change = CircuitChanges().add(
-        record("a", 0, counts={"calls": 9}, last_error="secret", leases=[{"lease_id": "1"}], open_until=None)
+        record(
+            "a",
+            0,
+            counts={"calls": 9},
+            last_error="secret",
+            leases=[{"lease_id": "1"}],
+            open_until=None,
+            cause=cause | {"actor": "alice", "reason": "maintenance"},
+        )
     )
     found = json.loads(change.data(for_tenant=True))
     assert found == {
@@ -158,7 +167,11 @@ def test_the_record_for_a_tenant_has_no_counts_and_no_last_error() -> None:
         "version": 1,
         "leases": [{"lease_id": "1"}],
         "open_until": None,
+        "cause": {"rule": "failure_rate", "threshold": 0.5, "reason": "maintenance"},
     }
+    for other in (None, "no object"):
+        changed = CircuitChanges().add(record("a", 0, cause=other))
+        assert json.loads(changed.data(for_tenant=True))["cause"] == other
     assert b"secret" in change.data(for_tenant=False)
 
 

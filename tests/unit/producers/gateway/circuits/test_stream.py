@@ -1,0 +1,104 @@
+"""How much a stream holds for a client that reads slowly, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Any
+
+from switchgear.testing import FakeClock, MemoryFollower
+from switchgear_gateway.circuits.hub import PIECE_BYTES, CircuitHub
+from switchgear_gateway.circuits.stream import CircuitStream
+from switchgear_gateway.circuits.visibility import CircuitFilter
+from tests.unit.producers.gateway.circuits.test_changes import record
+
+RECORD_BYTES = 2_000
+
+
+class Hub(CircuitHub):
+    """A hub to which a test adds changes itself."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryFollower(FakeClock().monotonic))
+
+    def add(self, count: int) -> None:
+        for _ in range(count):
+            end = self.changes.end
+            self.changes.add(record(f"t{end}", end, last_error="x" * RECORD_BYTES))
+        self._wake_all()
+
+
+class Reader:
+    """A client. Its stream waits after each piece until the client reads it."""
+
+    def __init__(self, hub: Hub, cursor: str | None = None) -> None:
+        self._stream = CircuitStream(hub, CircuitFilter(), cursor)
+        self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
+        self._read = asyncio.Event()
+        self._task = asyncio.create_task(self._stream({}, self._receive, self._send))
+
+    async def _receive(self) -> Any:
+        await asyncio.Event().wait()
+
+    async def _send(self, message: Any) -> None:
+        if message.get("body"):
+            self._pieces.put_nowait(message["body"])
+            await self._read.wait()
+            self._read.clear()
+
+    async def next(self) -> bytes:
+        """Return the piece that waits, and let the stream go on."""
+        piece = await asyncio.wait_for(self._pieces.get(), 10)
+        self._read.set()
+        return piece
+
+    async def until_beat(self, found: Callable[[bytes], None]) -> None:
+        """Read up to a heartbeat."""
+        while b"event: heartbeat" not in (piece := await self.next()):
+            found(piece)
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+def circuits(pieces: list[bytes]) -> list[str]:
+    return re.findall(r'"circuit_id":"(t[0-9]+)"', b"".join(pieces).decode())
+
+
+async def test_what_a_resumed_stream_missed_comes_in_pieces_that_are_made_when_they_are_sent() -> None:
+    hub = Hub()
+    hub.add(1)
+    cursor = hub.changes.cursor
+    hub.add(200)
+    reader, pieces = Reader(hub, cursor), [b""]
+    await asyncio.sleep(0.01)
+    last = hub.changes.since(200)
+    assert last is not None
+    assert not last[0]._events, "nobody has read so far"
+    await reader.until_beat(pieces.append)
+    await reader.close()
+    assert max(map(len, pieces)) < PIECE_BYTES + 2 * RECORD_BYTES
+    assert circuits(pieces) == [f"t{number}" for number in range(1, 201)]
+
+
+async def test_new_changes_come_in_pieces_and_many_slow_readers_share_a_bounded_number_of_them() -> None:
+    hub = Hub()
+    readers: list[Reader] = []
+    for _ in range(100):  # each is at another place
+        hub.add(1)
+        readers.append(Reader(hub))
+        await asyncio.sleep(0)
+        assert b"snapshot" in await readers[-1].next()
+    hub.add(200)
+    for reader in readers:
+        pieces: list[bytes] = []
+        while "t299" not in circuits(pieces):
+            pieces.append(await reader.next())
+        changed = [each for each in pieces if b"event: circuit" in each]
+        assert max(map(len, changed)) < PIECE_BYTES + 2 * RECORD_BYTES
+        assert circuits(changed)[-200:] == [f"t{number}" for number in range(100, 300)]
+        assert len(hub._pieces) <= 64
+    for reader in readers:
+        await reader.close()
