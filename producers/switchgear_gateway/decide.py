@@ -22,6 +22,7 @@ from switchgear_access.middleware import principal_of
 from switchgear_access.principal import Role
 from switchgear_access.problem import ProblemError
 from switchgear_gateway.asking import PERMIT_S, Gate, client_of
+from switchgear_gateway.bodies import Budget
 from switchgear_gateway.json_requests import address_of, body_of, decoded, json_answer, operation
 from switchgear_gateway.otlp.submission import Submit
 from switchgear_gateway.outcomes import Name, OutcomeRequest, Outcomes, execution_of
@@ -125,6 +126,7 @@ class DecideRoutes:
         key: Signs permits, at least 16 bytes. Give all gateways the same. None: one of this process alone.
         lifetime_s: How long a permit lasts.
         wall: Returns seconds since 1970.
+        budget: Bounds the bodies of all requests. None: those of these routes.
     """
 
     def __init__(
@@ -135,7 +137,9 @@ class DecideRoutes:
         key: bytes | None = None,
         lifetime_s: float = PERMIT_S,
         wall: Callable[[], float] = time.time,
+        budget: Budget | None = None,
     ) -> None:
+        self._budget = budget or Budget()
         self._gate = Gate(gear, lifetime_s=lifetime_s, wall=wall)
         self._tokens = PermitTokens(key)
         self._outcomes = Outcomes(submit)
@@ -164,7 +168,8 @@ class DecideRoutes:
 
     async def decide(self, request: Request) -> Response:
         """Ask whether a call may be made."""
-        asked = decoded(await body_of(request, MOST_BYTES), DecideRequest)
+        with self._budget.request() as held:
+            asked = decoded(await body_of(request, held, MOST_BYTES), DecideRequest)
         client = client_of(
             principal_of(request.scope),
             address_of(request),
@@ -184,7 +189,8 @@ class DecideRoutes:
 
     async def outcome(self, request: Request) -> Response:
         """Say how a permitted call ended."""
-        outcome = decoded(await body_of(request, MOST_BYTES), OutcomeRequest)
+        with self._budget.request() as held:
+            outcome = decoded(await body_of(request, held, MOST_BYTES), OutcomeRequest)
         now, principal = self._wall(), principal_of(request.scope)
         permit = self._tokens.permit(outcome.permit)
         if permit is None or not principal.may(Role.EMIT, tool=permit.tool, tenant=permit.tenant):

@@ -9,6 +9,7 @@ the outcome comes to another gateway, its event has no generation and no lease, 
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ from switchgear.integrations.claude_code import ended, shown
 from switchgear_access.middleware import principal_of
 from switchgear_access.principal import Principal, Role
 from switchgear_gateway.asking import PERMIT_S, Client, Gate, check_tool, client_of
+from switchgear_gateway.bodies import Budget
 from switchgear_gateway.json_requests import address_of, body_of, decoded, json_answer, operation
 from switchgear_gateway.otlp.submission import Submit
 from switchgear_gateway.outcomes import Outcome, Outcomes, execution_of
@@ -40,9 +42,6 @@ KAFKA_S: Final = 5.0
 """The longest wait for Kafka: the session waits for the answer."""
 SERVICE: Final = "claude-code"
 
-_Key = tuple[str, str, str]
-"""The client, the session and the ``tool_use_id`` of a call."""
-
 
 class HookRoutes:
     """The route.
@@ -57,6 +56,7 @@ class HookRoutes:
         submit: Sends executions to Kafka, of any tenant and tool: the rights are checked here.
         wall: Returns seconds since 1970.
         family_pattern: Which tools belong to a family.
+        budget: Bounds the bodies of all requests. None: those of this route.
     """
 
     def __init__(
@@ -66,12 +66,14 @@ class HookRoutes:
         *,
         wall: Callable[[], float] = time.time,
         family_pattern: str = DEFAULT_PATTERN,
+        budget: Budget | None = None,
     ) -> None:
+        self._budget = budget or Budget()
         self._gate = Gate(gear, lifetime_s=PERMIT_S, wall=wall)
         self._outcomes = Outcomes(submit, limit_s=KAFKA_S)
         self._wall = wall
         self._family_pattern = family_pattern
-        self._permits: OrderedDict[_Key, GivenPermit] = OrderedDict()
+        self._permits: OrderedDict[bytes, GivenPermit] = OrderedDict()
         self.routes: list[Route] = [Route("/v1/hooks/claude-code", self.hook, methods=["POST"])]
 
     @property
@@ -82,9 +84,10 @@ class HookRoutes:
 
     async def hook(self, request: Request) -> Response:
         """Answer an event of Claude Code."""
-        event: dict[str, Any] = decoded(await body_of(request, MOST_BYTES), dict[str, Any])
         principal, tools = principal_of(request.scope), request.query_params.get("tools") or DEFAULT_TOOLS
-        found = await self._answer(event, principal, address_of(request), tools)
+        with self._budget.request() as held:
+            event: dict[str, Any] = decoded(await body_of(request, held, MOST_BYTES), dict[str, Any])
+            found = await self._answer(event, principal, address_of(request), tools)
         return Response(status_code=200) if found is None else json_answer(found)
 
     async def _answer(self, event: Event, principal: Principal, address: str, tools: str) -> Answer | None:
@@ -148,5 +151,7 @@ class HookRoutes:
         return gear.notice(name_of=model_name, tools=mine)
 
 
-def _key(client: Client, call: Call) -> _Key:
-    return client.principal.name, call.session, call.call
+def _key(client: Client, call: Call) -> bytes:
+    """Return what names a call of a client's session. It is a hash, because both ids may have any length."""
+    named = f"{client.principal.name}\0{call.session}\0{call.call}"
+    return hashlib.blake2b(named.encode(), digest_size=16).digest()

@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from switchgear_access.problem import ProblemError, encoded
+from switchgear_gateway.bodies import Held
 
 T = TypeVar("T")
 
@@ -20,13 +21,18 @@ _UNKNOWN: Final = "there is no such field"
 _FIELD: Final = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<field>[^`]*)`")
 
 
-async def body_of(request: Request, most: int) -> bytes:
+async def body_of(request: Request, held: Held, most: int) -> bytes:
     """Return the body of a JSON request.
 
     The content type must be JSON. A page in a browser can't send that to a gateway without a CORS preflight, which the gateway refuses.
 
+    Args:
+        request: The request.
+        held: Counts its bytes.
+        most: The most bytes.
+
     Raises:
-        ProblemError: It has another content type or more than ``most`` bytes, or the connection ended.
+        ProblemError: It has another content type or is too large, all requests together hold too much, or the connection ended.
     """
     given = request.headers.get("content-type", "")
     if given.partition(";")[0].strip().lower() != _JSON:
@@ -34,9 +40,10 @@ async def body_of(request: Request, most: int) -> bytes:
     found = bytearray()
     try:
         async for chunk in request.stream():
-            found += chunk
-            if len(found) > most:
+            if len(found) + len(chunk) > most:
                 raise ProblemError(413, f"The body is larger than {most:,} bytes.", "Send less.")
+            held.add(len(chunk))
+            found += chunk
     except ClientDisconnect:
         raise ProblemError(400, "The connection ended before the end of the body.") from None
     return bytes(found)

@@ -24,6 +24,8 @@ LIMIT_S: Final = 10.0
 MOST_REMEMBERED: Final = 100_000
 """Outcomes that a gateway recognises when they come again, about 15 MB."""
 _MOST: Final = 1e12
+_DEEPEST: Final = 100
+"""Levels of ``metadata``. An event with more than 250 can't be encoded."""
 _AGAIN: Final = "Send it again with the header Switchgear-Resent: true. It counts once."
 
 Name = Annotated[str, Meta(max_length=MAX_NAME_LENGTH)]
@@ -76,8 +78,10 @@ def execution_of(permit: GivenPermit, outcome: Outcome, now: float) -> ToolExecu
     minutes doesn't look recent, and a repeated one has the same time as the first.
 
     Raises:
-        ProblemError: The outcome contradicts itself.
+        ProblemError: The outcome contradicts itself, or its metadata is nested too deep.
     """
+    if _is_deeper(outcome.metadata, _DEEPEST):
+        raise ProblemError(422, f"metadata: it has more than {_DEEPEST} levels.", "Nest it less deep.")
     status, error_class = _kind(outcome)
     since = max(0.0, now - permit.issued_at)
     took = since if outcome.duration_ms is None else min(since, outcome.duration_ms / 1000)
@@ -109,6 +113,11 @@ def execution_of(permit: GivenPermit, outcome: Outcome, now: float) -> ToolExecu
         metadata=outcome.metadata or {},
         recorded_at=datetime.fromtimestamp(permit.issued_at + took, UTC),
     )
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(levels == 0 or _is_deeper(each, levels - 1) for each in inner)
 
 
 def _kind(outcome: Outcome) -> tuple[Status, ErrorClass | None]:

@@ -87,8 +87,8 @@ def parts_of(
     return [
         ExecutionRoutes(publisher, budget),
         CircuitRoutes(fleet.follower, family_pattern=pattern),
-        DecideRoutes(fleet.gear, submit, key=key),
-        HookRoutes(fleet.gear, submit, family_pattern=pattern),
+        DecideRoutes(fleet.gear, submit, key=key, budget=budget),
+        HookRoutes(fleet.gear, submit, family_pattern=pattern, budget=budget),
         OtlpRoutes(ingest, senders, budget, registry),
         ProbeRoutes(registry, lambda: {"kafka": publisher.ready, "circuits": fleet.ready}),
     ]

@@ -19,6 +19,8 @@ NOTICE_EVENTS: Final = frozenset({"SessionStart", "UserPromptSubmit"})
 """Events whose answer may add a text for the model."""
 END_EVENTS: Final = frozenset({"PostToolUse", "PostToolUseFailure"})
 """Events that say how a call ended."""
+_MOST_MS: Final = 30 * 86_400_000
+"""No call takes longer than a month."""
 
 Event = Mapping[str, Any]
 """An event of Claude Code."""
@@ -74,9 +76,11 @@ def says_failed(event: Event) -> bool:
 
 
 def duration_ms(event: Event) -> float | None:
-    """Return the call's duration in milliseconds. Older releases of Claude Code don't send it."""
+    """Return the call's duration in milliseconds. None if it is impossible. Older releases of Claude Code don't send it."""
     value = event.get("duration_ms")
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0 else None
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= _MOST_MS:
+        return None
+    return float(value)
 
 
 def refusal(reason: str) -> Answer:

@@ -22,6 +22,7 @@ from switchgear_access.principal import Role
 from switchgear_access.problem import MEDIA_TYPE, ProblemError, encoded, members
 from switchgear_access.token_source import FixedTokens
 from switchgear_access.tokens import Token, with_token
+from switchgear_gateway.bodies import Budget
 from switchgear_gateway.decide import DecideRoutes
 from switchgear_gateway.hooks import HookRoutes
 from switchgear_gateway.otlp.submission import Result, Submit
@@ -63,15 +64,16 @@ def gateway(
     tokens: Sequence[Token] = (),
     key: bytes | None = KEY,
     wall: Callable[[], float] = time.time,
+    budget: Budget | None = None,
     **options: Any,
 ) -> AccessControl:
     """Return the application of a gateway. Without tokens it serves this machine."""
     text = ""
     for token in tokens:
         text = with_token(text, token)
-    decide = DecideRoutes(gear, submit, key=key, wall=wall, **options)
+    decide = DecideRoutes(gear, submit, key=key, wall=wall, budget=budget, **options)
     app = Starlette(
-        routes=[*decide.routes, *HookRoutes(gear, submit, wall=wall).routes],
+        routes=[*decide.routes, *HookRoutes(gear, submit, wall=wall, budget=budget).routes],
         exception_handlers={ProblemError: _problem},
     )
     return AccessControl(

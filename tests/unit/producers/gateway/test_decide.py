@@ -238,6 +238,17 @@ async def test_a_wrong_field_is_named(client, fields, status, detail):
     assert response.json()["detail"] == detail
 
 
+async def test_metadata_that_is_nested_too_deep_is_a_wrong_field(client):
+    permit, metadata = (await client.decide(TOOL))["permit"], {}
+    for levels, status in ((50, 204), (260, 422)):
+        for _ in range(levels):
+            metadata = {"a": [metadata]}
+        answer = await client.post("/v1/outcome", permit=permit, status="success", metadata=metadata)
+        if status == 422:
+            assert answer.json()["detail"].startswith("metadata: ")
+        assert answer.status_code == status
+
+
 async def test_an_unknown_field_is_answered_with_the_fields_that_exist(client):
     problem = (await client.post("/v1/decide", tool_name="t")).json()
     assert problem["hint"].startswith("Its fields are tool, user_id, session_id,")

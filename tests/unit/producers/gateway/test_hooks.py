@@ -9,6 +9,7 @@ import pytest
 from switchgear_access.principal import Role
 from switchgear_access.tokens import new_token
 from switchgear_gateway import hooks
+from switchgear_gateway.bodies import Budget
 from switchgear_gateway.otlp.submission import Result
 from tests.support.gateways import GatewayClient
 
@@ -161,6 +162,36 @@ async def test_an_end_that_kafka_does_not_take_is_an_error_that_does_not_block(p
     place.submit.results = [Result(unknown=[0])]
     found = await client.hook("PostToolUse", tool_name=NAME, tool_use_id="t", tool_response="x")
     assert found.status_code == 503
+
+
+async def test_a_call_whose_ids_are_very_long_is_known_at_its_end_and_only_a_hash_of_them_is_kept(
+    monkeypatch, place, client
+):
+    keys = set()
+    make = hooks._key
+    monkeypatch.setattr(hooks, "_key", lambda *of: keys.add(key := make(*of)) or key)
+    long = "x" * 50_000
+    for event in ("PreToolUse", "PostToolUse"):
+        sent = {"tool_name": NAME, "tool_use_id": long, "tool_response": "x"}
+        assert (await client.hook(event, **sent)).status_code == 200
+    assert [event.get("generation") for event in place.events(TOOL)] == [0]
+    assert [len(key) for key in keys] == [16]
+
+
+async def test_all_requests_together_hold_a_bounded_number_of_bytes(place):
+    client = place.client(budget=Budget(2_000))
+    for _ in range(3):
+        large = await client.hook("PreToolUse", tool_name=NAME, tool_use_id="t", tool_input="x" * 3_000)
+        assert (large.status_code, large.headers["retry-after"]) == (429, "1")
+        assert (await client.post("/v1/decide", tool=TOOL, user_id="x" * 3_000)).status_code == 429
+        assert await Session(client).call() is None
+
+
+@pytest.mark.parametrize("duration", [1e300, 10**400, -1], ids=lambda value: str(value)[:10])
+async def test_an_impossible_duration_is_ignored(place, client, duration):
+    sent = {"tool_name": NAME, "tool_use_id": "t", "tool_response": "x", "duration_ms": duration}
+    assert (await client.hook("PostToolUse", **sent)).status_code == 200
+    assert [event["execution_time_ms"] for event in place.events(TOOL)] == [0]
 
 
 async def test_the_calls_whose_end_is_awaited_are_bounded(monkeypatch, place, session):
