@@ -103,6 +103,17 @@ async def test_recovery_takes_exactly_the_probes_of_the_policy_across_gateways(p
         assert (answer["allowed"], answer["probe"]) == (True, False)
 
 
+async def test_a_probe_that_is_asked_to_wait_lengthens_the_wait_of_the_fleet(place, client):
+    await outage(client)
+    place.fleet.advance(40)
+    probe = await client.decide(TOOL)
+    assert probe["probe"]
+    limited = {"error_class": "rate_limited", "retry_after_s": 120}
+    assert await client.outcome(probe["permit"], "error", **limited) == 204
+    assert place.events(TOOL)[-1]["retry_after_s"] == 120
+    assert (await place.client().decide(TOOL))["retry_after_s"] == pytest.approx(120, abs=5)
+
+
 async def test_a_probe_whose_outcome_never_comes_is_free_after_its_lease(place, client):
     await outage(client)
     place.fleet.advance(40)
