@@ -163,13 +163,13 @@ def _with_parts(secret: str) -> set[str]:
     except (httpx.InvalidURL, ValueError):
         url = httpx.URL()
     if url.host:
-        raw_path = url.raw_path.decode("ascii")
-        raw_query = url.query.decode("ascii")
-        parts = {url.path, raw_path, raw_path.partition("?")[0], raw_query}
-        parts |= {*url.path.split("/"), *raw_path.partition("?")[0].split("/")}
-        parts |= {*url.params.values(), *(each.partition("=")[2] for each in raw_query.split("&"))}
-        found |= {each for each in parts if len(each) >= _SHORTEST_PART}
-        found |= {each for each in (url.userinfo.decode("ascii"), url.password) if each}
+        target, login = url.raw_path.decode("ascii"), url.userinfo.decode("ascii")
+        path, _, query = target.partition("?")
+        parts = {target, path, query, *path.split("/"), *(each.partition("=")[2] for each in query.split("&"))}
+        parts |= {url.path, *url.path.split("/"), *url.params.values()}  # the same without percent-encoding
+        found |= {each for each in parts if len(each) >= _SHORTEST_PART} | {
+            each for each in (login, url.password) if each
+        }
     return found | {each.replace("/", "\\/") for each in found}
 
 
