@@ -1,11 +1,17 @@
 """The settings of the access, and the ways to log in that follow from them."""
 
+from datetime import UTC, datetime
+
+import msgspec
 import pytest
+from starlette.datastructures import Headers
 
 from switchgear_access.authenticator import Authenticator
 from switchgear_access.errors import InvalidCredentialsError
 from switchgear_access.principal import Role
-from switchgear_access.tokens import new_token, with_token
+from switchgear_access.session import cookie_of
+from switchgear_access.sessions import Sessions
+from switchgear_access.tokens import new_token, with_revoked, with_token
 from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.settings import Settings, load_settings
 
@@ -79,3 +85,21 @@ def test_origins_must_be_exact(origins, monkeypatch):
 
 def test_origins_may_have_ports_and_be_several():
     assert Settings(access_cors_origins="https://a.example, http://localhost:3000,http://[::1]:80").access_cors_origins
+
+
+def test_session_of_a_token_has_the_rights_that_the_token_has_now_and_ends_with_it(tmp_path):
+    file = tmp_path / "tokens.toml"
+    token, _ = new_token("ada", [Role.OPERATE])
+    file.write_text(with_token("", token))
+    session = Sessions().begin(token.principal(), "token")
+    assert Authenticator.of(Settings(access_tokens_file=file)).principal_of(session) == token.principal()
+    lowered = msgspec.structs.replace(token, roles=(Role.READ,), tools=("mail",))
+    file.write_text(with_token("", lowered))
+    assert Authenticator.of(Settings(access_tokens_file=file)).principal_of(session) == lowered.principal()
+    file.write_text(with_revoked(with_token("", token), token.id, datetime(2026, 1, 1, tzinfo=UTC)))
+    assert Authenticator.of(Settings(access_tokens_file=file)).principal_of(session) is None
+
+
+@pytest.mark.parametrize("other", ['prefs={"a":1}', "a=b c", "x[0]=1", "a", "a@b=1"])
+def test_cookie_of_another_program_does_not_hide_ours(other):
+    assert cookie_of(Headers({"cookie": f"{other}; ours=value"}), "ours") == "value"
