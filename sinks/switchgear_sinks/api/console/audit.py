@@ -130,7 +130,8 @@ class Audit:
     async def undone(self, audit_ids: list[str]) -> dict[str, str]:
         """Return which of the actions were undone, with the id of the action that did it."""
         where = Conditions(None).that("undo_of IN {ids:Array(String)}", ids=audit_ids)
-        rows = await self._db.rows(select(_COLUMNS, "operator_actions", where, NEWEST_STAGE), where.parameters)
+        columns = "undo_of, audit_id, outcome"
+        rows = await self._db.rows(select(columns, "operator_actions", where, NEWEST_STAGE), where.parameters)
         return {row["undo_of"]: str(row["audit_id"]) for row in rows if row["outcome"] not in WITHOUT_EFFECT}
 
     async def later(self, action: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -147,7 +148,8 @@ class Audit:
             id=str(action["audit_id"]),
             policy=action["action"] == "set_policy",
         )
-        rows = await self._db.rows(select(_COLUMNS, "operator_actions", where, NEWEST_STAGE), where.parameters)
+        columns = "audit_id, actor, action, reason, outcome, expires_at"
+        rows = await self._db.rows(select(columns, "operator_actions", where, NEWEST_STAGE), where.parameters)
         undone = await self.undone([str(row["audit_id"]) for row in rows]) if rows else {}
         now = utc_now()
         for row in rows:

@@ -133,7 +133,7 @@ async def _policy_marks(db: Database, since: datetime) -> list[dict[str, Any]]:
     where = Conditions(None).that(
         "at >= fromUnixTimestamp64Micro({since:Int64}, 'UTC')", "action = 'set_policy'", since=microseconds(since)
     )
-    columns, rest = "audit_id, stage, at, actor, subject, reason, outcome", f"{NEWEST_STAGE} LIMIT {MOST}"
+    columns, rest = "at, actor, subject, reason, outcome", f"{NEWEST_STAGE} LIMIT {MOST}"
     rows = await db.rows(select(columns, "operator_actions", where, rest), where.parameters)
     return [
         {

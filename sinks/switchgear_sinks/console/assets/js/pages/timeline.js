@@ -4,7 +4,7 @@ import { clock, percent, plural } from "../format.js";
 import { html } from "../html.js";
 import { useLive } from "../live.js";
 import { Band } from "../parts/band.js";
-import { Chart } from "../parts/chart.js";
+import { Chart, errorRates } from "../parts/chart.js";
 import { Empty, Loaded } from "../parts/notices.js";
 import { RangePicker } from "../parts/range.js";
 import { StateBadge, ToolName } from "../parts/state.js";
@@ -34,7 +34,7 @@ function Lanes({ answer, hours, at }) {
   const until = last ? Date.parse(last) + series.step_s * 1000 : store.serverNow(Date.now());
   const from = until - hours * 3_600_000;
   const moment = at ? Date.parse(at) : undefined;
-  const rates = series.judged.map((judged, index) => (judged ? (series.errors[index] ?? 0) / judged : null));
+  const rates = errorRates(series);
   const lanes = byCircuit(transitions);
   const pick = (/** @type {number} */ ms) => setParams({ at: new Date(ms).toISOString() });
   const near =

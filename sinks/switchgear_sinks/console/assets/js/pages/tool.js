@@ -7,7 +7,7 @@ import { isBroken, withForcedState } from "../store.js";
 import { Band } from "../parts/band.js";
 import { Why } from "../parts/broken-card.js";
 import { CallsTable } from "../parts/calls-table.js";
-import { Chart } from "../parts/chart.js";
+import { Chart, errorRates } from "../parts/chart.js";
 import { CircuitFacts } from "../parts/circuit-facts.js";
 import { CommandButtons } from "../parts/command-buttons.js";
 import { Empty, Loaded } from "../parts/notices.js";
@@ -61,7 +61,7 @@ function History({ answer, hours, at }) {
   const until = last ? Date.parse(last) + series.step_s * 1000 : Date.now();
   const from = until - hours * 3_600_000;
   const moment = at ? Date.parse(at) : undefined;
-  const rates = series.judged.map((judged, index) => (judged ? (series.errors[index] ?? 0) / judged : null));
+  const rates = errorRates(series);
   const shared = { at: series.at, from, until, moment };
   return html`<section class="block charts" aria-label="History">
     <div class="toolbar"><h2>History</h2><${RangePicker} hours=${hours} /></div>

@@ -2,6 +2,8 @@ import { clock } from "../format.js";
 import { html, useEffect, useRef, useState } from "../html.js";
 import { THEMED, themeColour } from "../themes.js";
 
+/** @import { Series } from "../../../types.js" */
+
 /**
  * @typedef {object} Line
  * @property {string} label
@@ -93,6 +95,13 @@ export function Chart(props) {
     </details>
   </figure>`;
 }
+
+/**
+ * Return the error rate of each step: the share of the calls that say how the tool is. Null without one.
+ * @param {Pick<Series, "judged" | "errors">} series
+ */
+export const errorRates = ({ judged, errors }) =>
+  judged.map((calls, index) => (calls ? (errors[index] ?? 0) / calls : null));
 
 /** @param {{ line: Line }} props */
 function Key({ line }) {
