@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import GroupCoordinatorNotAvailableError
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
@@ -182,6 +183,8 @@ async def fully_committed(settings: Settings) -> bool:
         return all(
             each in found and found[each].offset >= end and not found[each].metadata for each, end in ends.items()
         )
+    except GroupCoordinatorNotAvailableError:  # a new broker has none until its first group asks
+        return False
     finally:
         await admin.close()
         await consumer.stop()

@@ -30,7 +30,7 @@ describe("errors that real clients throw", () => {
   });
 
   it("fetch of a server that hangs up is transport", async () => {
-    const server = createTcpServer((socket) => socket.destroy());
+    const server = createTcpServer((socket) => socket.once("data", () => socket.destroy()));
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const error = await thrownBy(() => fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`));
     server.close();
