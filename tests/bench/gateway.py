@@ -2,7 +2,10 @@
 
 python -m tests.bench.gateway [--batch 100]      exit code 1 if the gateway takes less than half of what the echo does
 
-Both servers are real processes behind the same uvicorn protocol as the gateway's. The clients are a third process: 64 connections, each with
+A third server shows what is possible with the same packages: it only decodes the executions and sends them to Kafka. It has no access
+control, limits, metrics, ids or times of its own, and it doesn't notice clients that leave.
+
+All are real processes behind the same uvicorn protocol as the gateway's. The clients are a process of their own: 64 connections, each with
 one batch at a time. A server's own CPU time is measured, so what else runs on the machine matters little.
 """
 
@@ -18,19 +21,25 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import psutil
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from switchgear_access.server import listen, make_server
+from switchgear.emitter.outbox import Outbox
+from switchgear.emitter.record_batch import RecordBatch, RunAnswer
+from switchgear_access.server import collect_seldom, listen, make_server
 from switchgear_cli.topics import ensure_topics
+from switchgear_gateway.publisher import LINGER_S, MAX_EVENTS
+from switchgear_schemas.settings import Settings
+from switchgear_schemas.wire import Execution
 from tests.support.gateway import execution, running_gateway
 from tests.support.kafka import running_kafka
 
@@ -73,10 +82,61 @@ async def echo(request: Request) -> Response:
 
 def serve_echo(port: multiprocessing.Queue[int]) -> None:
     """Serve the echo. Runs in a process of its own."""
+    asyncio.run(_serve(echo, port))
+
+
+async def _serve(handler: Callable[[Request], Awaitable[Response]], port: multiprocessing.Queue[int]) -> None:
     with listen("127.0.0.1:0", "") as listening:
         port.put(listening.getsockname()[1])
-        app = Starlette(routes=[Route("/v1/executions", echo, methods=["POST"])])
-        asyncio.run(make_server(app).serve(sockets=[listening]))
+        app = Starlette(routes=[Route("/v1/executions", handler, methods=["POST"])])
+        collect_seldom()
+        await make_server(app).serve(sockets=[listening])
+
+
+class _Answer(RunAnswer):
+    """Counts what Kafka has acknowledged of a request."""
+
+    def __init__(self, left: list[int], count: int, done: asyncio.Future[None]) -> None:
+        self._left, self._count, self._done = left, count, done
+
+    def __call__(self, reason: str | None) -> None:
+        assert reason is None, reason
+        self._left[0] -= self._count
+        if not self._left[0]:
+            self._done.set_result(None)
+
+    def part(self, first: int, count: int) -> _Answer:
+        return _Answer(self._left, count, self._done)
+
+
+def serve_least(settings: Settings, port: multiprocessing.Queue[int]) -> None:
+    """Serve executions with the least work that brings them to Kafka. Runs in a process of its own."""
+    decode = msgspec.json.Decoder(Execution).decode_lines
+
+    async def serve() -> None:
+        outbox = Outbox(
+            settings.kafka, settings.topics.executions, limit=MAX_EVENTS, compression=None, linger_s=LINGER_S
+        )
+
+        async def post(request: Request) -> Response:
+            content = await request.body()
+            runs: dict[str, list[bytes]] = {}
+            values = content.split(b"\n")
+            for value, event in zip(values, decode(content), strict=True):
+                runs.setdefault(event.tool_name, []).append(value)
+            done = asyncio.get_running_loop().create_future()
+            left = [len(values)]
+            outbox.offer(RecordBatch(tool, run, _Answer(left, len(run), done)) for tool, run in runs.items())
+            await done
+            return Response(b'{"accepted":%d,"rejected":[]}' % len(values), media_type="application/json")
+
+        sending = asyncio.create_task(outbox.run())
+        while not outbox.knows_partitions:  # noqa: ASYNC110 - it has no event for this
+            await asyncio.sleep(0.05)
+        await _serve(post, port)
+        sending.cancel()
+
+    asyncio.run(serve())
 
 
 def send(port: int, seconds: float, batch: int, sent: multiprocessing.Queue[int]) -> None:
@@ -126,10 +186,10 @@ def per_core(process: psutil.Process, port: int, seconds: float, batch: int) -> 
 
 
 @contextmanager
-def echoing() -> Iterator[tuple[psutil.Process, int]]:
-    """Run the echo."""
+def serving(serve: Callable[..., None], *given: object) -> Iterator[tuple[psutil.Process, int]]:
+    """Run a server in a process of its own. Yield the process and its port."""
     port: multiprocessing.Queue[int] = multiprocessing.Queue()
-    server = multiprocessing.Process(target=serve_echo, args=(port,), daemon=True)
+    server = multiprocessing.Process(target=serve, args=(*given, port), daemon=True)
     server.start()
     try:
         found = port.get(timeout=60)
@@ -151,32 +211,39 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=BATCH, help="executions in a request")
     batch: int = parser.parse_args().batch
     multiprocessing.set_start_method("spawn")
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        running_kafka() as kafka,
-        echoing() as (echo_process, echo_port),
-    ):
+    with tempfile.TemporaryDirectory() as folder, running_kafka() as kafka:
         settings = kafka.settings(gateway_http="127.0.0.1:0", topic_partitions=12)
         asyncio.run(ensure_topics(settings))
-        with running_gateway(settings, Path(folder) / "gateway.log") as gateway:
-            ours, port = psutil.Process(gateway.child.pid), int(gateway.url.rpartition(":")[2])
-            per_core(echo_process, echo_port, WARM_UP_S, batch)
-            per_core(ours, port, WARM_UP_S, batch)
-            rounds = [
-                (per_core(echo_process, echo_port, ROUND_S, batch), per_core(ours, port, ROUND_S, batch))
-                for _ in range(ROUNDS)
-            ]
-    bare, measured = (statistics.median(values) for values in zip(*rounds, strict=True))
-    share = statistics.median(one / other for other, one in rounds)
+        with (
+            serving(serve_echo) as echo_server,
+            serving(serve_least, settings) as least_server,
+            running_gateway(settings, Path(folder) / "gateway.log") as gateway,
+        ):
+            ours = psutil.Process(gateway.child.pid), int(gateway.url.rpartition(":")[2])
+            servers = (echo_server, least_server, ours)
+            for each in servers:
+                per_core(*each, WARM_UP_S, batch)
+            rounds = [[per_core(*each, ROUND_S, batch) for each in servers] for _ in range(ROUNDS)]
     print(
-        f"| | executions a second and core, batches of {batch} ({len(body(batch))} bytes) | µs of CPU time a request |"
+        f"| batches of {batch} ({len(body(batch))} bytes) | executions a second and core | µs of CPU time a request | share of the echo |"
     )
-    print("|---|---|---|")
-    print(f"| bare Starlette echo of the same bytes | {bare:,.0f} | {batch * 1e6 / bare:,.0f} |")
-    print(f"| switchgear gateway, acknowledged by Kafka | {measured:,.0f} | {batch * 1e6 / measured:,.0f} |")
-    print(f"| share | {share:.2f} ({min(b / a for a, b in rounds):.2f} to {max(b / a for a, b in rounds):.2f}) | |")
+    print("|---|---|---|---|")
+    names = ("bare Starlette echo of the same bytes", "decode and send to Kafka, nothing else", "switchgear gateway")
+    for name, measured, shares in zip(names, zip(*rounds, strict=True), _shares(rounds), strict=True):
+        rate, share = statistics.median(measured), statistics.median(shares)
+        print(
+            f"| {name} | {rate:,.0f} | {batch * 1e6 / rate:,.0f} | {share:.2f} ({min(shares):.2f} to {max(shares):.2f}) |"
+        )
     print(f"\n{os.cpu_count()} cores, median of {ROUNDS} rounds of {ROUND_S:g} s each, in turns")
-    return int(share < LEAST)
+    return int(statistics.median(_shares(rounds)[-1]) < LEAST)
+
+
+def _shares(rounds: list[list[float]]) -> list[list[float]]:
+    """Return for each server its share of the echo's throughput in each round."""
+    return [
+        [measured / one[0] for measured, one in zip(server, rounds, strict=True)]
+        for server in zip(*rounds, strict=True)
+    ]
 
 
 if __name__ == "__main__":
