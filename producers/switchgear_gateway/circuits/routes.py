@@ -7,6 +7,7 @@ import random
 import zlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
@@ -15,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from switchgear_access.middleware import principal_of
+from switchgear_access.middleware import access_of, principal_of
 from switchgear_access.problem import ProblemError
 from switchgear_gateway.circuits.hub import PIECE_BYTES, CircuitHub, Follower
 from switchgear_gateway.circuits.stream import CircuitStream, snapshot_json
@@ -128,7 +129,8 @@ class CircuitRoutes:
             return _Refused(problem)
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
-        return CircuitStream(self._hub, seen, request.headers.get("last-event-id"))
+        admitted = partial(access_of(request.scope).still_admits, request.scope)
+        return CircuitStream(self._hub, seen, request.headers.get("last-event-id"), admitted)
 
     def _filter(self, request: Request) -> CircuitFilter:
         principal = principal_of(request.scope)

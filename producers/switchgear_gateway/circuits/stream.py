@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Final
 
 from starlette.types import Receive, Scope, Send
@@ -19,7 +19,7 @@ from switchgear_gateway.circuits.visibility import CircuitFilter
 
 HEARTBEAT_S: Final = (10.0, 15.0)
 LIFETIME_S: Final = (600.0, 900.0)
-"""Then a stream ends, and its client resumes it. A token that was revoked meanwhile is refused then."""
+"""Then a stream ends, and its client resumes it, perhaps at another gateway."""
 _PIECE_LIMIT_S: Final = 40.0
 """For one piece. The server itself closes a connection whose answer stays unread for 30 s."""
 _HEADERS: Final = [
@@ -30,16 +30,22 @@ _HEADERS: Final = [
 
 
 class CircuitStream:
-    """An answer of events that ends when the client goes away, or the hub closes.
+    """An answer of events that ends when the client goes away or loses its rights, or the hub closes.
 
     Args:
         hub: Has the changes.
         seen: The client's circuits.
         cursor: The last event that the client has (``Last-Event-ID``); None if it has none.
+        admitted: Returns whether the client still has the rights that it had at the beginning. It is asked about as often as there are
+            heartbeats.
     """
 
-    def __init__(self, hub: CircuitHub, seen: CircuitFilter, cursor: str | None) -> None:
+    def __init__(
+        self, hub: CircuitHub, seen: CircuitFilter, cursor: str | None, admitted: Callable[[], Awaitable[bool]]
+    ) -> None:
         self._hub = hub
+        self._admitted = admitted
+        self._check_due = False
         self._seen = seen
         self._cursor = cursor
         self._changes: CircuitChanges | None = None
@@ -59,6 +65,8 @@ class CircuitStream:
             with self._hub.following(self._wake):
                 await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
                 while not (self._gone or self._hub.closed) and loop.time() < self._until:
+                    if self._check_due and not await self._still_admitted():
+                        break
                     for piece in self._due():
                         async with asyncio.timeout(_PIECE_LIMIT_S):
                             await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -115,8 +123,12 @@ class CircuitStream:
         return b'id: %s\nevent: heartbeat\ndata: {"fresh":%s}\n\n' % (cursor.encode(), fresh)
 
     def _beat(self) -> None:
-        self._beat_due = True
+        self._beat_due = self._check_due = True
         self._wake()
+
+    async def _still_admitted(self) -> bool:
+        self._check_due = False
+        return await self._admitted()
 
     def _is_current(self) -> bool:
         return self._changes is self._hub.changes and self._next == self._hub.changes.end

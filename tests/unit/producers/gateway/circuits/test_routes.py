@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,8 +15,8 @@ import pytest
 from switchgear.fleet import Message
 from switchgear.testing import FakeClock, MemoryFollower
 from switchgear_access.principal import Role
-from switchgear_access.token_source import FixedTokens
-from switchgear_access.tokens import new_token, with_token
+from switchgear_access.token_source import FixedTokens, TokenFile
+from switchgear_access.tokens import new_token, with_revoked, with_token
 from switchgear_gateway.circuits import CircuitRoutes, stream
 from switchgear_schemas.errors import SwitchgearError
 from tests.integration.producers.circuits import eventually
@@ -268,6 +270,35 @@ async def test_a_stream_ends_when_the_gateway_stops_or_its_time_is_over(
         while await events.next() is not None:
             pass
     assert (await fleet.get("/v1/circuits")).status_code == 503
+
+
+async def test_a_stream_ends_soon_after_its_token_was_revoked_and_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "HEARTBEAT_S", (0.05, 0.06))
+    file = tmp_path / "tokens.json"
+    (kept, kept_text), (lost, lost_text) = TOKENS["all"], TOKENS["some"]
+    text = with_token(with_token('{"tokens": []}', kept), lost)
+    file.write_text(text)
+    made = Fleet()
+    made.publish("search")
+    made.follower.loaded = True
+    async with serving(made.routes, (TokenFile(file),)) as made.port:
+        await eventually(lambda: made.routes.loaded)
+        async with made.stream(token=kept_text) as going_on, made.stream(token=lost_text) as ending:
+            await ending.next()
+            file.write_text(with_revoked(text, lost.id, datetime(2026, 11, 26, tzinfo=UTC)))
+            async with asyncio.timeout(10):  # the file is read again after a second
+                while await ending.next() is not None:
+                    pass
+            await going_on.next()
+            made.publish("search", status="open")
+            async with asyncio.timeout(10):
+                while (event := await going_on.next()) is not None and event.event != "circuit":
+                    pass
+            assert event is not None
+        async with made.stream(token=lost_text) as refused:
+            assert refused.status == 401
 
 
 async def test_a_topic_that_was_created_again_is_a_new_snapshot(fleet: Fleet) -> None:

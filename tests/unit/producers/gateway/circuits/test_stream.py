@@ -29,11 +29,15 @@ class Hub(CircuitHub):
         self._wake_all()
 
 
+async def admitted() -> bool:
+    return True
+
+
 class Reader:
     """A client. Its stream waits after each piece until the client reads it."""
 
     def __init__(self, hub: Hub, cursor: str | None = None) -> None:
-        self._stream = CircuitStream(hub, CircuitFilter(), cursor)
+        self._stream = CircuitStream(hub, CircuitFilter(), cursor, admitted)
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
         self._read = asyncio.Event()
         self._task = asyncio.create_task(self._stream({}, self._receive, self._send))
