@@ -27,11 +27,13 @@ class System:
         up: Its processes.
         operator: The token of an operator.
         viewer: The token of a viewer.
+        weather: The token of a viewer of two tools.
     """
 
     up: Up
     operator: str
     viewer: str
+    weather: str
 
     @property
     def url(self) -> str:
@@ -84,8 +86,12 @@ def calls(tool: str, count: int, status: str = "success", **fields: Any) -> list
 @pytest.fixture(scope="module")
 def system(tmp_path_factory):
     tokens, texts = "", []
-    for name, roles in (("maria", [Role.READ, Role.OPERATE]), ("vera", [Role.READ])):
-        token, text = new_token(name, roles)
+    for name, roles, tools in (
+        ("maria", [Role.READ, Role.OPERATE], ()),
+        ("vera", [Role.READ], ()),
+        ("wanda", [Role.READ], ["mcp:weather:*"]),
+    ):
+        token, text = new_token(name, roles, tools=tools)
         tokens, texts = with_token(tokens, token), [*texts, text]
     extra = {"SWITCHGEAR_ACCESS_TOKENS": tokens, "SWITCHGEAR_TOKEN": texts[0]}
     with Up(tmp_path_factory.mktemp("console") / "data", "--no-demo", extra=extra) as up:

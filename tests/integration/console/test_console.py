@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.integration.console.conftest import calls
+from tests.support import waiting
 from tests.support.browser import axe_script, needs_browser
 from tests.support.processes import python
 
@@ -185,6 +186,32 @@ def test_session_that_ended_leads_to_the_login_and_back_to_the_same_page(system,
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("row", name=re.compile("error")).first).to_be_visible()
     assert page.url.endswith("/calls?tool=search&status=error")
+
+
+def test_who_logs_in_after_another_sees_nothing_that_the_other_was_still_loading(system, open_window):
+    window = open_window()
+    held = []
+
+    def hold_the_first(route):
+        answer = route.fetch()
+        if held or not answer.ok:  # the login page asks, too
+            route.fulfill(response=answer)
+        else:
+            held.append((route, answer))
+
+    window.page.route("**/v1/console/now?minutes=60", hold_the_first)
+    page = window.log_in(system.operator)
+    page.get_by_role("button", name="Log out").click()
+    page.get_by_label("Token").fill(system.weather)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("link", name="now", exact=True).first).to_be_visible()
+    (route, answer), asked = held[0], page.evaluate(LOADS)
+    assert "search" in answer.text()
+    route.fulfill(response=answer)
+    waiting.until(lambda: page.evaluate(LOADS) > asked, 60)
+    page.evaluate("new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)))")
+    expect(page.get_by_role("link", name="week", exact=True).first).to_be_visible()
+    expect(page.get_by_role("link", name="search", exact=True)).to_have_count(0)
 
 
 def test_viewer_has_no_buttons_and_the_api_refuses_what_the_page_does_not_offer(system, open_window):

@@ -26,7 +26,8 @@ class Live {
     /** When the connection was lost, in milliseconds of this clock. */
     this.lostAt = 0;
     this.loaded = false;
-    this.loading = false;
+    /** @type {Store | null} The store that the page is being loaded into. */
+    this.loading = null;
     this.error = "";
     this.heardAt = 0;
     this.triedAt = 0;
@@ -59,13 +60,14 @@ class Live {
 
   /** Load the page, then follow what has changed since: no change lies between the two. */
   async connect() {
-    if (this.loading) return; // two at once would leave a stream that nothing closes
+    const store = this.store;
+    if (this.loading === store) return; // two at once would leave a stream that nothing closes
     this.source?.close();
     this.source = null;
     this.triedAt = Date.now();
-    this.loading = true;
+    this.loading = store;
     const position = await this.reload();
-    this.loading = false;
+    if (this.loading === store) this.loading = null;
     if (position === null || !this.timer) return;
     const source = new EventSource(address("/v1/console/live", { after: position }));
     this.source = source;
@@ -85,11 +87,13 @@ class Live {
 
   /** Load the page. Return the position in the stream that it belongs to, or null without an answer. */
   async reload() {
+    const store = this.store;
     try {
       const now = /** @type {NowAnswer} */ (
         await get("/v1/console/now", { minutes: 60 }, AbortSignal.timeout(CONNECT_LIMIT_MS))
       );
-      this.store.load(now, Date.now());
+      if (store !== this.store) return null; // asked by someone who has logged out meanwhile
+      store.load(now, Date.now());
       this.loaded = true;
       this.error = "";
       this.loadedAt = Date.now();
@@ -97,6 +101,7 @@ class Live {
       this.paint();
       return now.live_id ?? "";
     } catch (error) {
+      if (store !== this.store) return null;
       this.error = error instanceof Error ? error.message : String(error);
       this.lose();
       return null;
@@ -105,11 +110,13 @@ class Live {
 
   /** Load the tools in trouble again. The numbers of the others come with the stream. */
   async refresh() {
+    const store = this.store;
     try {
       const now = /** @type {NowAnswer} */ (
         await get("/v1/console/now", { minutes: 60, troubled: 1 }, AbortSignal.timeout(CONNECT_LIMIT_MS))
       );
-      this.store.refresh(now, Date.now());
+      if (store !== this.store) return;
+      store.refresh(now, Date.now());
       this.loadedAt = Date.now();
       this.paint();
     } catch {
