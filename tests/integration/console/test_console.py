@@ -201,6 +201,7 @@ def test_who_logs_in_after_another_sees_nothing_that_the_other_was_still_loading
 
     window.page.route("**/v1/console/now?minutes=60", hold_the_first)
     page = window.log_in(system.operator)
+    waiting.until(lambda: page.wait_for_timeout(20) or held, 60)
     page.get_by_role("button", name="Log out").click()
     page.get_by_label("Token").fill(system.weather)
     page.get_by_role("button", name="Log in").click()
