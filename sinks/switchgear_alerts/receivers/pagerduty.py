@@ -58,9 +58,8 @@ def events(message: Message, routing_key: str, context: Context) -> list[dict[st
                 found.append({**event, "event_action": "resolve"})
             continue
         found.append({**event, **_trigger(message, changes, context)})
-        alone = all(
-            thread == change.incident for change in changes
-        )  # a group has other circuits that are not acknowledged
+        # A group may have other circuits, which are not acknowledged.
+        alone = all(thread == change.incident for change in changes)
         if message.kind == "updated" and alone and all(change.acknowledged for change in changes):
             found.append({**event, "event_action": "acknowledge"})
     return found
