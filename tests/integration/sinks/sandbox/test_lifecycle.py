@@ -146,6 +146,24 @@ def test_spare_process_ends_when_no_query_arrives(make, engine):
     until(lambda: readers._preparing is None and not scratch(engine.folder), seconds=60)
 
 
+def test_closing_while_a_process_opens_the_tables_leaves_no_folder(make, engine, monkeypatch):
+    from switchgear_sinks.sandbox import readers as module  # noqa: PLC0415
+
+    readers, real = make(), module.link_snapshot
+
+    def link(folder, snapshot):
+        closing = threading.Thread(target=readers.close)
+        closing.start()
+        closing.join(20)
+        assert not snapshot.exists()
+        real(folder, snapshot)
+
+    monkeypatch.setattr(module, "link_snapshot", link)
+    with pytest.raises(StoreUnavailableError, match="closing"):
+        readers.connect()
+    assert scratch(engine.folder) == []
+
+
 def test_part_dropped_between_snapshot_and_opening_leads_to_another_snapshot(make, store, monkeypatch):
     """The engine does not open a table with a link that leads nowhere."""
     asyncio.run(store_calls(store, [call("t")]))
