@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import Counter, Gauge
+
+from switchgear.telemetry.registry import process_registry
 
 
 class AlertsMetrics:
@@ -15,7 +17,7 @@ class AlertsMetrics:
     """
 
     def __init__(self, receivers: Iterable[str]) -> None:
-        self.registry = CollectorRegistry()
+        self.registry = process_registry("alerts")
 
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"switchgear_alerts_{name}", text, labels, registry=self.registry)

@@ -31,13 +31,13 @@ async def doctor(
     api_url: str | None = None,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
-    """Check brokers, topics, permissions, clocks, workers, sinks, ClickHouse and the API, and say what to do.
+    """Check brokers, topics, permissions, clocks, workers, sinks, alerts, ClickHouse and the API, and say what to do.
 
     All checks run, each with a time limit, whatever the others find. Nothing is changed.
     Exit codes: 0 nothing failed (there may be warnings), 1 a check failed.
 
     Args:
-        role: Whose permissions the Kafka user needs: operator, service, worker or sink.
+        role: Whose permissions the Kafka user needs: operator, service, worker, sink or alerts.
         worker_url: Where a worker's /readyz is, such as http://worker-1:8621. May be given several times.
         timeout: Longest time of each check, in seconds.
         bootstrap_servers: Kafka brokers, host:port, comma-separated.

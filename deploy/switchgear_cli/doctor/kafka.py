@@ -15,7 +15,10 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import (
     GroupAuthorizationFailedError,
     GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
     IncompatibleBrokerVersion,
+    NotCoordinatorForGroupError,
+    for_code,
 )
 
 from switchgear.follower.follower import CircuitFollower
@@ -67,6 +70,7 @@ class KafkaChecks:
             Check("broker's clock", self.clock, BROKERS),
             Check("workers", self.workers, BROKERS),
             Check("sinks", self.sinks, BROKERS),
+            Check("alerts", self.alerts, BROKERS),
             Check("circuits", self.circuits, BROKERS),
         ]
 
@@ -157,6 +161,15 @@ class KafkaChecks:
         names = self.settings.topics
         return await self._group(names.sink_group, (names.executions, names.circuits), "sink", "switchgear sink")
 
+    async def alerts(self) -> Finding:
+        """Look whether a process sends alerts, if one has ever done so."""
+        names = self.settings.topics
+        async with self._admin() as admin:
+            if names.alerts not in {each["topic"] for each in await admin.describe_topics()}:
+                raise SkippedError(f"Alerts are not used: Kafka has no topic {names.alerts}.")
+            state, members = await _described(admin, names.alerts_group)
+        return alerts_finding(state, members)
+
     async def circuits(self) -> Finding:
         """Follow the circuits as a service does."""
         async with self._admin() as admin:
@@ -179,21 +192,15 @@ class KafkaChecks:
         return Finding("ok", f"{seen}.")
 
     async def _group(self, group: str, topics: tuple[str, ...], kind: str, command: str) -> Finding:
-        try:
-            async with self._admin() as admin:
-                places = await _partitions(admin, *topics)
-                (described,) = await _coordinated(lambda: admin.describe_consumer_groups([group]))
-                code, _, state, _, _, members = described.groups[0][:6]
-                if code:
-                    return Finding("skip", f"Kafka doesn't describe the group {group} to this user (error {code}).")
-                committed = await _coordinated(lambda: admin.list_consumer_group_offsets(group))
-        except GroupAuthorizationFailedError:
-            return Finding("skip", f"This user may not describe the group {group}.")
+        async with self._admin() as admin:
+            places = await _partitions(admin, *topics)
+            state, members = await _described(admin, group)
+            committed = await _coordinated(lambda: admin.list_consumer_group_offsets(group))
         async with self._consumer() as consumer:
             ends = await consumer.end_offsets(places)
             begins = await consumer.beginning_offsets(places)
         lag = lag_of(ends, begins, {place: each.offset for place, each in committed.items()})
-        return group_finding(kind, command, state, len(members), lag)
+        return group_finding(kind, command, state, members, lag)
 
     @property
     def _servers(self) -> str:
@@ -225,12 +232,32 @@ async def _partitions(admin: AIOKafkaAdminClient, *topics: str) -> list[TopicPar
     return [TopicPartition(topic, part["partition"]) for topic in topics for part in found[topic]]
 
 
+async def _described(admin: AIOKafkaAdminClient, group: str) -> tuple[str, int]:
+    """Return the state of a consumer group, as Kafka names it, and how many members it has.
+
+    Raises:
+        SkippedError: The user may not see the group.
+    """
+
+    async def describe() -> tuple[str, int]:
+        (answer,) = await admin.describe_consumer_groups([group])
+        code, _, state, _, _, members = answer.groups[0][:6]
+        if code:
+            raise for_code(code)
+        return state, len(members)
+
+    try:
+        return await _coordinated(describe)
+    except GroupAuthorizationFailedError:
+        raise SkippedError(f"This user may not describe the group {group}.") from None
+
+
 async def _coordinated(ask: Callable[[], Awaitable[T]]) -> T:
-    """Return what a group's coordinator answers. A new cluster has none until its first group is asked for."""
+    """Return what a group's coordinator answers. A new cluster has none until its first group is asked for, and it needs a moment."""
     while True:
         try:
             return await ask()
-        except GroupCoordinatorNotAvailableError:
+        except (GroupCoordinatorNotAvailableError, GroupLoadInProgressError, NotCoordinatorForGroupError):
             await asyncio.sleep(_RETRY_S)
 
 
@@ -300,6 +327,21 @@ def group_finding(kind: str, command: str, state: str, members: int, lag: int) -
     if lag > MOST_LAG:
         return Finding("warn", f"{running}. {behind}", f"Look at the log of each {kind}, or start another: {command}")
     return Finding("ok", f"{running}. {behind}")
+
+
+def alerts_finding(state: str, members: int) -> Finding:
+    """Return the finding about the processes that send alerts.
+
+    Args:
+        state: The state of their group, as Kafka names it.
+        members: How many there are. One sends, the others wait to take over.
+    """
+    if not members:
+        return Finding("warn", "No process sends alerts, and one did before.", "switchgear alerts run")
+    running = f"{members} process{'es' if members > 1 else ''} of switchgear alerts running"
+    if state != "Stable":
+        return Finding("warn", f"{running}, and the group is {state}.", "Try again in a few seconds.")
+    return Finding("ok", f"{running}.")
 
 
 def clock_finding(whose: str, ahead_s: float, most_s: float) -> Finding:

@@ -11,14 +11,14 @@ from enum import IntEnum
 from typing import Any, Final, Literal
 
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import GroupAuthorizationFailedError
+from aiokafka.errors import GroupAuthorizationFailedError, for_code
 from aiokafka.protocol.admin import DescribeGroupsRequest_v3, DescribeGroupsResponse_v3
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import Array, Boolean, Int16, Int32, Schema, String
 
 from switchgear_schemas.topics import TopicNames
 
-Role = Literal["operator", "service", "worker", "sink"]
+Role = Literal["operator", "service", "worker", "sink", "alerts"]
 _MISSING_TOPIC: Final = 3
 _DENIED: Final = 29
 _UNKNOWN: Final = -(2**31)
@@ -122,6 +122,9 @@ def needs_of(role: Role, names: TopicNames) -> Needs:
         return Needs(dict.fromkeys(every, read | write), {names.worker_group: read})
     if role == "sink":
         return Needs({names.executions: read, names.circuits: read, names.dead: write}, {names.sink_group: read})
+    if role == "alerts":
+        own = read | write | {Operation.Create, Operation.DescribeConfigs}
+        return Needs({names.circuits: read, names.alerts: own}, {names.alerts_group: read})
     return Needs(
         dict.fromkeys(every, read | write | {Operation.DescribeConfigs}),
         {names.worker_group: frozenset({Operation.Describe})},
@@ -153,6 +156,7 @@ async def denied_groups(admin: AIOKafkaAdminClient, needs: Needs) -> dict[str, f
 
     Raises:
         IncompatibleBrokerVersion, NotImplementedError: The broker is older than Kafka 2.3.
+        KafkaError: The group's coordinator can't answer yet.
     """
     found = {}
     for group, needed in needs.groups.items():
@@ -160,8 +164,9 @@ async def denied_groups(admin: AIOKafkaAdminClient, needs: Needs) -> dict[str, f
             coordinator = await admin.find_coordinator(group)
             answer = await admin._send_request(_GroupRequest(group), coordinator)  # noqa: SLF001 - as above
             (described,) = answer.to_object()["groups"]
-            denied = described["error_code"] == GroupAuthorizationFailedError.errno
-            may = frozenset() if denied else allowed(described["authorized_operations"])
+            if described["error_code"]:
+                raise for_code(described["error_code"])
+            may = allowed(described["authorized_operations"])
         except GroupAuthorizationFailedError:
             may = frozenset()
         found[group] = needed - may

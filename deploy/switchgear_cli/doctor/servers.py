@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import httpx
@@ -61,6 +62,7 @@ class ServerChecks:
         settings = self.settings
         used: dict[str, Callable[[], object]] = {
             "policy_file": lambda: PolicySet.load(settings.policy_file),
+            "alerts_file": lambda: _read_alerts(settings.alerts_file),
             "access_tokens_file": lambda: Authenticator.of(settings),
             "tls_certfile": lambda: tls_options(settings),
             "kafka_ssl_cafile": lambda: settings.kafka,
@@ -131,6 +133,13 @@ class ServerChecks:
             todo = "switchgear migrate (each sink does the same when it starts)"
             tables = Finding("warn", f"{where}: {len(missing)} migrations are not applied.", todo)
         return joined([tables, clock], f"{where} has the tables of this version.")
+
+
+def _read_alerts(file: Path | None) -> None:
+    from switchgear_alerts.config import load  # noqa: PLC0415 - an extra
+
+    assert file is not None
+    load(file)
 
 
 def _own_worker(settings: Settings) -> str:

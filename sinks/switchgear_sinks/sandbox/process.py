@@ -185,9 +185,7 @@ class ReaderProcess:
     def close(self) -> None:
         """End the process and close the pipes. Only the thread that asks may call it."""
         self.end()
-        shutil.rmtree(
-            self._scratch, ignore_errors=True
-        )  # this thread may have written there after another thread's end()
+        shutil.rmtree(self._scratch, ignore_errors=True)  # another thread's end() may have come before this one's links
         self._requests.close()
         self._answers.close()
 

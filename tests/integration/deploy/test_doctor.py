@@ -22,15 +22,15 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas.settings import load_settings
 from switchgear_schemas.topics import TopicNames
-from tests.support.processes import environment, run
+from tests.support.processes import environment, run, switchgear
 from tests.support.secured import PASSWORD
 from tests.support.stream import emit
 from tests.support.up import Up
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 ALL = [
-    "settings", "files", "brokers", "topics", "replicas", "permissions", "broker's clock", "workers", "sinks", "circuits",
-    "API", "worker's health", "ClickHouse",
+    "settings", "files", "brokers", "topics", "replicas", "permissions", "broker's clock", "workers", "sinks", "alerts",
+    "circuits", "API", "worker's health", "ClickHouse",
 ]  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def test_doctor_finds_nothing_wrong_with_a_healthy_system(up):
     found = doctor("--worker-url", worker, code=0, **in_system(up))
     assert list(found) == ALL
     status = {name: each["status"] for name, each in found.items()}
-    assert status == dict.fromkeys(ALL, "ok") | {"broker's clock": "skip", "ClickHouse": "skip"}
+    assert status == dict.fromkeys(ALL, "ok") | {"broker's clock": "skip", "alerts": "skip", "ClickHouse": "skip"}
     assert found["brokers"]["seen"].endswith("Kafka 4.0 or later.")
     assert found["circuits"]["seen"].startswith("1 circuits") or found["circuits"]["seen"].startswith("2 circuits")
     assert found["workers"]["seen"].startswith("1 worker running. ")
@@ -168,6 +168,28 @@ async def test_doctor_names_missing_topics_and_wrong_settings_of_topics_and_goes
     assert found["sinks"]["todo"] == "switchgear sink"
 
 
+def test_doctor_looks_whether_a_process_sends_alerts_and_reads_the_alerts_file(kafka, tmp_path):
+    settings = kafka.settings()
+    file = tmp_path / "alerts.toml"
+    file.write_text('[receivers.chat]\ntype = "slack"\nurl = "env:NOT_SET_HERE"\n[[routes]]\nreceivers = ["char"]\n')
+    wrong = doctor("--timeout", "6", code=1, settings=settings, extra={"SWITCHGEAR_ALERTS_FILE": str(file)})
+    assert wrong["alerts"]["seen"] == f"Alerts are not used: Kafka has no topic {settings.topics.alerts}."
+    assert "char" in wrong["files"]["seen"]
+    file.write_text(
+        '[receivers.am]\ntype = "alertmanager"\nurl = "http://127.0.0.1:1"\n[[routes]]\nreceivers = ["am"]\n'
+    )
+    assert run("topics", "ensure", settings=settings).returncode == 0
+    arguments = ("alerts", "run", "--file", str(file), "--http", "127.0.0.1:0", "--state-dir", str(tmp_path))
+    with switchgear(*arguments, log=tmp_path / "log", settings=settings) as child:
+        deadline = time.monotonic() + 90
+        while (found := doctor("--timeout", "6", code=1, settings=settings)["alerts"])["status"] != "ok":
+            assert time.monotonic() < deadline, found
+        assert found["seen"] == "1 process of switchgear alerts running."
+        assert child.terminate() == 0
+    ended = doctor("--timeout", "6", code=1, settings=settings)["alerts"]
+    assert (ended["status"], ended["todo"]) == ("warn", "switchgear alerts run")
+
+
 def test_doctor_without_a_broker_fails_within_its_limit_and_still_checks_the_rest():
     port = any_free_port()
     began = time.monotonic()
@@ -182,7 +204,7 @@ def test_doctor_without_a_broker_fails_within_its_limit_and_still_checks_the_res
     assert found["settings"]["status"] == "ok"
     table = run("doctor", "--timeout", "1", "--bootstrap-servers", f"127.0.0.1:{port}")
     assert table.returncode == 1
-    assert table.stdout.splitlines()[-1].startswith("13 checks: ")
+    assert table.stdout.splitlines()[-1].startswith("14 checks: ")
 
 
 def test_doctor_reports_settings_that_cannot_be_loaded_or_have_no_effect():

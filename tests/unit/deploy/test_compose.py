@@ -36,19 +36,21 @@ def test_the_profile_for_monitoring_mounts_files_that_exist():
         assert len(sources) == 2
 
 
-def test_prometheus_scrapes_each_server_at_its_port_and_the_api_with_its_token():
+def test_prometheus_scrapes_each_server_at_its_port_and_those_with_login_with_the_token():
     config = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
     jobs = {job["job_name"]: job for job in config["scrape_configs"]}
     targets = {name: job["static_configs"][0]["targets"] for name, job in jobs.items()}
     environment = SERVICES["worker"]["environment"]
-    ports = {name: environment[f"SWITCHGEAR_{name}_HTTP"].rpartition(":")[2] for name in ("WORKER", "API")}
+    ports = {name: environment[f"SWITCHGEAR_{name}_HTTP"].rpartition(":")[2] for name in ("WORKER", "API", "GATEWAY")}
     assert targets == {
         "switchgear-worker": [f"worker:{ports['WORKER']}"],
         "switchgear-sink": [f"sink:{ports['API']}"],
         "switchgear-api": [f"api:{ports['API']}"],
+        "switchgear-gateway": [f"gateway:{ports['GATEWAY']}"],
     }
     (mounted,) = SERVICES["prometheus"]["configs"]
-    assert jobs["switchgear-api"]["authorization"]["credentials_file"] == mounted["target"]
+    for name in ("switchgear-api", "switchgear-gateway"):
+        assert jobs[name]["authorization"]["credentials_file"] == mounted["target"]
     assert COMPOSE["configs"][mounted["source"]]["content"] == environment["SWITCHGEAR_TOKEN"]
 
 

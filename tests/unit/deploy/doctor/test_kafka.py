@@ -1,9 +1,21 @@
 """What the checks of Kafka conclude from what they saw."""
 
+from types import SimpleNamespace
+
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.errors import GroupAuthorizationFailedError, GroupLoadInProgressError, NotCoordinatorForGroupError
 
-from switchgear_cli.doctor.kafka import clock_finding, group_finding, lag_of, release_of, topic_findings
+from switchgear_cli.doctor.checks import SkippedError
+from switchgear_cli.doctor.kafka import (
+    _described,
+    alerts_finding,
+    clock_finding,
+    group_finding,
+    lag_of,
+    release_of,
+    topic_findings,
+)
 from switchgear_cli.topics import Difference, TopicReport
 from switchgear_schemas.settings import Settings
 
@@ -90,3 +102,27 @@ def test_clocks_that_differ_are_reported_and_fail_when_events_would_be_late(ahea
     found = clock_finding("The broker's clock", ahead_s, 300)
     assert found.status == status
     assert words in found.seen
+
+
+class Answering:
+    """A client of brokers that answer with these codes, one after the other."""
+
+    def __init__(self, *codes: int) -> None:
+        self.codes = list(codes)
+
+    async def describe_consumer_groups(self, groups):
+        return [SimpleNamespace(groups=[(self.codes.pop(0), groups[0], "Stable", "consumer", "range", ["one", "two"])])]
+
+
+async def test_a_group_is_described_as_soon_as_its_coordinator_is_ready():
+    admin = Answering(NotCoordinatorForGroupError.errno, GroupLoadInProgressError.errno, 0)
+    assert await _described(admin, "g") == ("Stable", 2)
+    with pytest.raises(SkippedError, match="may not describe the group g"):
+        await _described(Answering(GroupAuthorizationFailedError.errno), "g")
+
+
+def test_alerts_warn_without_a_process_and_while_their_group_moves():
+    assert alerts_finding("Stable", 2).seen == "2 processes of switchgear alerts running."
+    assert alerts_finding("Stable", 1).status == "ok"
+    assert alerts_finding("PreparingRebalance", 1).status == "warn"
+    assert alerts_finding("Empty", 0).todo == "switchgear alerts run"

@@ -10,7 +10,7 @@ from switchgear_schemas.topics import TopicNames
 
 PAGE = Path(__file__).resolve().parents[4] / "docs/howto/kafka-permissions.md"
 NAMES = TopicNames()
-USERS = {"service": "forecasts", "worker": "worker", "sink": "sink", "operator": "operator"}
+USERS = {"service": "forecasts", "worker": "worker", "sink": "sink", "alerts": "alerts", "operator": "operator"}
 """The users of the page, by role."""
 
 
