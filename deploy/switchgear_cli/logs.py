@@ -16,8 +16,8 @@ from switchgear_cli.terminal import styled
 from switchgear_schemas import visible
 from switchgear_schemas.settings import Settings
 
-# They log every connection attempt and every rebalance at INFO.
-_QUIET: Final = ("aiokafka", "asyncio", "httpx", "httpcore", "kafka", "urllib3", "clickhouse_connect")
+# They log every connection attempt and every rebalance at INFO. Apprise logs URLs with their tokens at DEBUG.
+_QUIET: Final = ("aiokafka", "apprise", "asyncio", "httpx", "httpcore", "kafka", "urllib3", "clickhouse_connect")
 
 # Both renderers show the variables of every frame by default. Those hold passwords, and one failure with them can fill
 # tens of thousands of lines while the process should go on. So tracebacks go without them.

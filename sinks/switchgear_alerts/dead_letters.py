@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,9 +27,10 @@ class DeadLetters:
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / NAME
+        self._lock = threading.Lock()
 
     def write(self, message: Message, reason: str, now: float) -> None:
-        """Append a message. It is on the disk when this returns.
+        """Append a message. It is on the disk when this returns. Threads wait for each other.
 
         Args:
             message: What was given up.
@@ -38,9 +40,6 @@ class DeadLetters:
         Raises:
             OSError: It can't be written.
         """
-        self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self.file.exists() and self.file.stat().st_size > MAX_BYTES:
-            self.file.replace(self.file.with_name(f"{NAME}.1"))
         record: dict[str, Any] = {
             "at": texts.rfc3339(now),
             "receiver": message.receiver,
@@ -49,8 +48,12 @@ class DeadLetters:
             "title": texts.title(message),
             "message": message,
         }
-        descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        with open(descriptor, "ab") as file:  # noqa: PTH123 - opened with its mode above
-            file.write(msgspec.json.encode(record) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        with self._lock:
+            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self.file.exists() and self.file.stat().st_size > MAX_BYTES:
+                self.file.replace(self.file.with_name(f"{NAME}.1"))
+            descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with open(descriptor, "ab") as file:  # noqa: PTH123 - opened with its mode above
+                file.write(msgspec.json.encode(record) + b"\n")
+                file.flush()
+                os.fsync(file.fileno())

@@ -57,6 +57,8 @@ class Delivery:
         self._queued: set[str] = set()
         self._added = asyncio.Event()
         self._finished: list[str] = []
+        self._renew_at: float | None = None
+        """When the open incidents are sent again, by the loop's clock."""
 
     def put(self, message: Message) -> None:
         """Send a message after the others. One that is in the queue already is ignored."""
@@ -73,20 +75,16 @@ class Delivery:
 
     async def run(self) -> None:
         """Send until cancelled."""
-        clock = asyncio.get_running_loop().time
-        every = self._receiver.renew_every_s
-        renew_at = None if every is None else clock() + every
+        self._plan_renewal()
         while True:
-            if every is not None and renew_at is not None and clock() >= renew_at:
-                await self._renew()
-                renew_at = clock() + every
-            elif self._queue:
+            await self._renew_if_due()
+            if self._queue:
                 await self._finish(self._queue[0])
                 self._finished.append(self._queue.popleft().id)
             else:
                 self._added.clear()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout_at(renew_at):
+                    async with asyncio.timeout_at(self._renew_at):
                         await self._added.wait()
 
     async def _finish(self, message: Message) -> None:
@@ -102,7 +100,24 @@ class Delivery:
             age = self._now() - message.created_at
             if (failure.permanent or age >= self._retry.give_up_after) and await self.bury(message, failure.message):
                 return
-            await asyncio.sleep(wait_s(self._retry, tries, failure.retry_after_s))
+            await self._wait(wait_s(self._retry, tries, failure.retry_after_s))
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait between two tries of a message. The open incidents are sent again meanwhile: a receiver would take them for resolved."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + seconds
+        while (left := until - clock()) > 0:
+            await asyncio.sleep(left if self._renew_at is None else min(left, self._renew_at - clock()))
+            await self._renew_if_due()
+
+    def _plan_renewal(self) -> None:
+        every = self._receiver.renew_every_s
+        self._renew_at = None if every is None else asyncio.get_running_loop().time() + every
+
+    async def _renew_if_due(self) -> None:
+        if self._renew_at is not None and asyncio.get_running_loop().time() >= self._renew_at:
+            await self._renew()
+            self._plan_renewal()
 
     async def _try(self, message: Message) -> DeliveryError | None:
         try:
@@ -140,6 +155,9 @@ class Delivery:
         except DeliveryError as error:  # the next renewal comes soon
             self._metrics.failed.labels(self.name).inc()
             log.warning("open incidents were not sent again", receiver=self.name, reason=error.message)
+        except Exception:  # what can't be laid out must not stop the messages
+            self._metrics.failed.labels(self.name).inc()
+            log.exception("open incidents could not be sent again", receiver=self.name)
 
 
 def wait_s(retry: Retry, tries: int, asked_s: float | None) -> float:

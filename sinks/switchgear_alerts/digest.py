@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec.structs import replace
 
-from switchgear_alerts.messages import Change, Digest, ToolTally
+from switchgear_alerts.messages import Digest, ToolTally
 from switchgear_alerts.quiet import last_due
 
 MOST_CIRCUITS: Final = 1_000
@@ -44,16 +44,16 @@ class DigestCounts:
             tally = msgspec.json.decode(value, type=ToolTally)
             self._tallies[tally.circuit_id] = tally
 
-    def opened(self, change: Change) -> None:
+    def opened(self, circuit_id: str) -> None:
         """Count the opening of a circuit."""
-        tally = self._tally(change.facts.circuit_id)
+        tally = self._tally(circuit_id)
         self._put(replace(tally, opens=tally.opens + 1))
 
-    def resolved(self, change: Change) -> None:
-        """Count the time that a circuit was open."""
-        tally = self._tally(change.facts.circuit_id)
-        lasted = max(0.0, change.at - max(change.opened_at, self._since))
-        longest = max(tally.longest_s, change.at - change.opened_at)
+    def closed(self, circuit_id: str, opened_at: float, at: float) -> None:
+        """Count the time that a circuit was open. Times are seconds since 1970."""
+        tally = self._tally(circuit_id)
+        lasted = max(0.0, at - max(opened_at, self._since))
+        longest = max(tally.longest_s, at - opened_at)
         self._put(replace(tally, open_s=tally.open_s + lasted, longest_s=longest))
 
     def due(self, now: float, open_now: Iterable[tuple[str, float]]) -> Digest | None:

@@ -19,12 +19,15 @@ from switchgear_alerts.digest import DigestCounts
 from switchgear_alerts.facts import Seen
 from switchgear_alerts.grouping import Storm, after_batch, group
 from switchgear_alerts.incidents import CircuitIncidents, Incident
-from switchgear_alerts.messages import Change, Message, Severity, group_id
+from switchgear_alerts.messages import Change, Facts, Message, Severity, group_id
+from switchgear_alerts.routes import Route
 
 MOST_WAITING: Final = 5_000
 """Changes that wait for one receiver. With one more, reading pauses until they are fewer."""
 PATIENCE_S: Final = 60.0
 """If a receiver was done with no message for so long, more changes than :data:`MOST_WAITING` go to the dead letters."""
+_STEP_BACK_S: Final = 5.0
+"""If the clock goes back by more, waits begin again."""
 CIRCUIT: Final = "circuit:"
 MESSAGE: Final = "message:"
 DIGEST: Final = "digest"
@@ -85,6 +88,8 @@ class Engine:
         self._sequence = 0
         self._unsaved: dict[str, bytes | None] = {}
         self._digest = None if rules.digest is None else DigestCounts(rules.digest.at, rules.timezone, now)
+        self._counted = rules.routes or (Route(receivers=tuple(rules.receivers)),)
+        """The digest counts circuits of these."""
         self.outbox: dict[str, dict[str, Message]] = {name: {} for name in rules.receivers}
         """Messages by receiver and id, in the order in which to send them."""
         self.given_up: list[Message] = []
@@ -113,7 +118,8 @@ class Engine:
             elif key.startswith(MESSAGE):
                 messages.append(msgspec.json.decode(value, type=Message))
             elif key.startswith(STORM):
-                self._put_storm(key.removeprefix(STORM), msgspec.json.decode(value, type=Storm))
+                storm = msgspec.json.decode(value, type=Storm)
+                self._put_storm(key.removeprefix(STORM), replace(storm, batch_at=min(storm.batch_at, now)))
             elif self._digest is not None and key.startswith(DIGEST):
                 self._digest.restore(key.removeprefix(DIGEST), value)
         for message in sorted(messages, key=lambda each: each.sequence):
@@ -129,16 +135,17 @@ class Engine:
     def observe(self, seen: Seen) -> None:
         """Take a record of a circuit."""
         track = self._tracks.get(seen.facts.circuit_id) or Track(circuit_id=seen.facts.circuit_id)
-        track = self._advanced(track, seen.changed_at)
+        track = self._settled(self._advanced(track, seen.changed_at), seen.changed_at)
         known, changes = incidents.observe(track.known, seen, self._rules.flapping)
-        self._put(self._with_changes(track, known, changes))
+        self._put(self._with_changes(track, known, changes, seen.changed_at))
 
     def remove(self, circuit_id: str, at: float) -> None:
         """Take the removal of a circuit."""
         track = self._tracks.get(circuit_id)
         if track is not None:
+            track = self._settled(self._advanced(track, at), at)
             known, changes = incidents.remove(track.known, at)
-            self._put(self._with_changes(self._advanced(track, at), known, changes))
+            self._put(self._with_changes(track, known, changes, at))
 
     def is_open(self, circuit_id: str) -> bool:
         """Return whether the circuit has an open incident."""
@@ -152,12 +159,11 @@ class Engine:
 
     def advance(self, now: float) -> None:
         """Do what is due at ``now``: announcements, ends of flapping, messages, the digest."""
+        if now < self._now - _STEP_BACK_S:
+            self._go_back(now)
         self._now = max(self._now, now)
         for track in list(self._tracks.values()):
-            after = self._advanced(track, now)
-            known, changes = incidents.settle(after.known, now, self._rules.flapping)
-            if known is not after.known or changes:
-                after = self._with_changes(after, known, changes)
+            after = self._settled(self._advanced(track, now), now)
             if after is not track:
                 self._put(after)
         self._make_digest(now)
@@ -189,7 +195,7 @@ class Engine:
         stormy = storm is not None or sum(count for _, count in recent) >= grouping.storm
         self._recent[receiver] = [] if stormy else recent
         self._put_storm(receiver, after_batch(storm, now, grouping) if stormy else None)
-        for message in self._threaded(receiver, group(changes, 1 if stormy else grouping.storm), now):
+        for message in self._threaded(receiver, group(changes, stormy=stormy), now):
             self.outbox[receiver][message.id] = message
             self._save(message)
 
@@ -244,20 +250,48 @@ class Engine:
         announced = track.announced | {name: Announced(severity=severity) for name, severity in due.items()}
         return self._queued(replace(track, announced=announced), change, due)
 
-    def _with_changes(self, track: Track, known: CircuitIncidents, changes: Iterable[Change]) -> Track:
+    def _settled(self, track: Track, until: float) -> Track:
+        """End the incident if the circuit no longer flaps at ``until``."""
+        known, changes = incidents.settle(track.known, until, self._rules.flapping)
+        return track if known is track.known else self._with_changes(track, known, changes, until)
+
+    def _with_changes(self, track: Track, known: CircuitIncidents, changes: Iterable[Change], at: float) -> Track:
+        self._count(track.known.incident, known.incident, at)
         track = replace(track, known=known)
         for change in changes:
             if change.kind == "opened":
-                if self._digest is not None:
-                    self._digest.opened(change)
                 track = self._advanced(replace(track, announced={}), change.at)
                 continue
             track = self._queued(track, change, {name: each.severity for name, each in track.announced.items()})
             if change.kind == "resolved":
-                if self._digest is not None:
-                    self._digest.resolved(change)
                 track = replace(track, announced={})
         return track
+
+    def _count(self, before: Incident | None, after: Incident | None, at: float) -> None:
+        """Count for the digest if the circuit opened or closed at ``at``."""
+        was_open = None if before is None else before.open_since
+        is_open = None if after is None else after.open_since
+        incident = before or after
+        if self._digest is None or incident is None or (was_open is None) == (is_open is None):
+            return
+        if not self._is_counted(incident.facts):
+            return
+        if was_open is None:
+            self._digest.opened(incident.facts.circuit_id)
+        else:
+            self._digest.closed(incident.facts.circuit_id, was_open, at)
+
+    def _is_counted(self, facts: Facts) -> bool:
+        return any(route.is_for(facts) for route in self._counted)
+
+    def _go_back(self, now: float) -> None:
+        """Follow a clock that went back: what waits, waits from now on."""
+        self._now = now
+        self._since = dict.fromkeys(self._since, now)
+        self._recent.clear()
+        self._moved_at.clear()
+        for name, storm in list(self._storms.items()):
+            self._put_storm(name, replace(storm, batch_at=min(storm.batch_at, now)))
 
     def _queued(self, track: Track, change: Change, receivers: Mapping[str, Severity]) -> Track:
         added = []
@@ -308,7 +342,7 @@ class Engine:
 
         The messages are saved until they are there: after a restart before that, they are sent.
         """
-        for message in self._threaded(receiver, group(self._take_waiting(receiver), 2), now):
+        for message in self._threaded(receiver, group(self._take_waiting(receiver), stormy=True), now):
             self.given_up.append(message)
             self._save(message)
 
@@ -364,8 +398,13 @@ class Engine:
     def _make_digest(self, now: float) -> None:
         if self._digest is None or self._rules.digest is None:
             return
-        open_now = [track.known.incident for track in self._tracks.values() if track.known.incident is not None]
-        digest = self._digest.due(now, [(each.facts.circuit_id, each.opened_at) for each in open_now])
+        found = [track.known.incident for track in self._tracks.values() if track.known.incident is not None]
+        open_now = [
+            (each.facts.circuit_id, since)
+            for each in found
+            if (since := each.open_since) is not None and self._is_counted(each.facts)
+        ]
+        digest = self._digest.due(now, open_now)
         if digest is None:
             return
         for name in self._rules.digest.receivers:

@@ -13,6 +13,8 @@ from switchgear_schemas.explain import explain
 from switchgear_schemas.visible import sentence
 
 _LONGEST_TEXT: Final = 500
+_YEARS: Final = range(1970, 9999)
+"""Years in which a circuit can have changed. Sums of other times don't fit into a date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +32,10 @@ class UnreadableRecordError(Exception):
 
 
 def read_circuit(value: bytes) -> Seen:
-    """Return what a record says.
+    """Return what a record says. A circuit that an operator opened for a time is ``forced_open``, as if it had no end.
 
     Raises:
-        UnreadableRecordError: It isn't a circuit record.
+        UnreadableRecordError: It isn't a circuit record, or the time of its change can't be.
     """
     try:
         circuit = Circuit.model_validate_json(value)
@@ -41,12 +43,16 @@ def read_circuit(value: bytes) -> Seen:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise UnreadableRecordError(f"{where}: {first['msg']}" if where else first["msg"]) from None
-    cause = circuit.cause
+    if circuit.changed_at.year not in _YEARS:
+        raise UnreadableRecordError(f"changed_at: the year {circuit.changed_at.year} can't be")
+    cause, state, stands_until = circuit.cause, str(circuit.state), circuit.stands_until
+    if state == "open" and cause is not None and cause.rule == "command":
+        state, stands_until = "forced_open", stands_until or circuit.open_until
     return Seen(
         facts=Facts(
             circuit_id=circuit.circuit_id,
             tool_name=circuit.tool_name,
-            state=circuit.state,
+            state=state,
             family=circuit.family,
             scope=circuit.scope,
             why=_short(explain(cause, circuit.counts, state=circuit.state)),
@@ -58,7 +64,7 @@ def read_circuit(value: bytes) -> Seen:
             actor=None if cause is None or not cause.actor else _short(cause.actor),
             last_error=None if not circuit.last_error else _short(circuit.last_error),
             open_until=None if circuit.open_until is None else circuit.open_until.timestamp(),
-            stands_until=None if circuit.stands_until is None else circuit.stands_until.timestamp(),
+            stands_until=None if stands_until is None else stands_until.timestamp(),
             fallback=circuit.fallback[:10],
         ),
         version=circuit.version,

@@ -1,4 +1,4 @@
-"""Put changes that are sent at one time into messages: one each, one for a group, or one for all of a storm."""
+"""Put changes that are sent at one time into as few messages as their order allows."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from switchgear_alerts.durations import Duration
 from switchgear_alerts.messages import GROUP, Change, ChangeKind
 
 MOST_IN_A_MESSAGE: Final = 250
+MANY: Final = 3
+"""Circuits and families, from which on what changes together is one message."""
 _LONGEST_GAP: Final = 4
 """Batches of a storm are at most so many intervals apart, and twice as many if they only have ends of incidents."""
 _KINDS: Final[tuple[ChangeKind, ...]] = ("opened", "updated", "resolved")
@@ -60,35 +62,35 @@ def after_batch(storm: Storm | None, now: float, grouping: Grouping) -> Storm:
     return Storm(batch_at=now, gap_s=gap)
 
 
-def group(changes: Iterable[Change], storm: int) -> list[list[Change]]:
+def group(changes: Iterable[Change], *, stormy: bool) -> list[list[Change]]:
     """Return the changes of each message, in the order in which to send the messages.
 
     A message has changes of one kind, and one change of a circuit at most. The changes of a circuit keep their order. What opened in
-    one message is a group, and so is a family.
+    one message is a group, and so is a family. Many groups are one message.
 
     Args:
         changes: In the order in which they happened.
-        storm: From so many changes of a kind on there is one message for all of them.
+        stormy: All changes of a kind are one message.
     """
     by_circuit: defaultdict[str, deque[Change]] = defaultdict(deque)
     for change in changes:
         by_circuit[change.facts.circuit_id].append(change)
-    found: list[list[Change]] = []
-    while by_circuit:
-        first = [waiting.popleft() for waiting in by_circuit.values()]
-        by_circuit = defaultdict(deque, {key: waiting for key, waiting in by_circuit.items() if waiting})
+    left, found = list(by_circuit.values()), list[list[Change]]()
+    while left:
         for kind in _KINDS:
-            found += _messages([change for change in first if change.kind == kind], storm)
+            next_ones = [waiting.popleft() for waiting in left if waiting and waiting[0].kind == kind]
+            found += _messages(next_ones, stormy=stormy)
+        left = [waiting for waiting in left if waiting]
     return found
 
 
-def _messages(changes: Sequence[Change], storm: int) -> list[list[Change]]:
-    if len(changes) >= storm:
-        return [list(changes[at : at + MOST_IN_A_MESSAGE]) for at in range(0, len(changes), MOST_IN_A_MESSAGE)]
+def _messages(changes: Sequence[Change], *, stormy: bool) -> list[list[Change]]:
     groups: dict[str, list[Change]] = {}
     for change in changes:
         groups.setdefault(_group_of(change), []).append(change)
-    return list(groups.values())
+    if not stormy and len(groups) < MANY:
+        return list(groups.values())
+    return [list(changes[at : at + MOST_IN_A_MESSAGE]) for at in range(0, len(changes), MOST_IN_A_MESSAGE)]
 
 
 def _group_of(change: Change) -> str:

@@ -16,6 +16,8 @@ from switchgear_alerts.messages import Change, ChangeKind, Facts, incident_id
 
 FAILING: Final = frozenset({"open", "forced_open"})
 _PASSED_BY: Final = {"disabled": "an operator disabled the circuit", "metrics_only": "the circuit only counts now"}
+_REMOVED: Final = frozenset({"user", "session"})
+"""Scopes of circuits that are removed when they are idle. If they come back, they count their generations from 0."""
 _MOST_OPENINGS: Final = 50
 
 
@@ -37,7 +39,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An open incident.
 
     Attributes:
-        id: The circuit's id and the generation with which it opened.
+        id: See :func:`~switchgear_alerts.messages.incident_id`.
         opened_at: Seconds since 1970.
         facts: The circuit, with the cause of its opening.
         held: The last state that refuses calls: ``open`` or ``forced_open``.
@@ -45,6 +47,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         flapping: See :class:`FlapRules`.
         updates: Changes of the kind ``updated`` so far.
         closed_at: When a flapping circuit closed; None while it is open.
+        reopened_at: When a flapping circuit opened again the last time; None: it opened once.
     """
 
     id: str
@@ -55,6 +58,14 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     flapping: bool = False
     updates: int = 0
     closed_at: float | None = None
+    reopened_at: float | None = None
+
+    @property
+    def open_since(self) -> float | None:
+        """Since when the circuit is open; None while it is closed."""
+        if self.closed_at is not None:
+            return None
+        return self.opened_at if self.reopened_at is None else self.reopened_at
 
 
 class CircuitIncidents(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -63,12 +74,14 @@ class CircuitIncidents(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     Attributes:
         version: Of the last record.
         changed_at: Of the last record.
+        generation: Of the last record.
         openings: When it opened lately, to recognise flapping.
         incident: The open incident.
     """
 
     version: int = 0
     changed_at: float = 0.0
+    generation: int = 0
     openings: tuple[float, ...] = ()
     incident: Incident | None = None
 
@@ -86,15 +99,18 @@ def observe(before: CircuitIncidents, seen: Seen, rules: FlapRules) -> tuple[Cir
     """
     if seen.version <= before.version and seen.changed_at <= before.changed_at:
         return before, []
-    after = replace(before, version=seen.version, changed_at=seen.changed_at)
+    after = replace(before, version=seen.version, changed_at=seen.changed_at, generation=seen.generation)
     incident = before.incident
-    if seen.facts.state in FAILING:
-        return _opened(after, seen, rules) if incident is None else _still_open(after, incident, seen, rules)
     if incident is None:
-        return after, []
+        return _opened(after, seen, rules) if seen.facts.state in FAILING else (after, [])
+    if seen.facts.state in FAILING:
+        return _still_open(after, incident, seen, rules, same_stay=seen.generation == before.generation)
     if seen.facts.state == "half_open":
         facts = replace(
-            incident.facts, state="half_open", last_error=seen.facts.last_error or incident.facts.last_error
+            incident.facts,
+            state="half_open",
+            last_error=seen.facts.last_error or incident.facts.last_error,
+            stands_until=seen.facts.stands_until,
         )
         return replace(after, incident=replace(incident, facts=facts)), []
     if incident.flapping and seen.facts.state == "closed":
@@ -146,7 +162,7 @@ def _opened(after: CircuitIncidents, seen: Seen, rules: FlapRules) -> tuple[Circ
     openings = (*_recent(after.openings, at, rules), at) if rules.opens else ()
     flapping = 0 < rules.opens <= len(openings)
     incident = Incident(
-        id=incident_id(seen.facts.circuit_id, seen.generation),
+        id=incident_id(seen.facts.circuit_id, seen.generation, at if seen.facts.scope in _REMOVED else None),
         opened_at=at,
         facts=seen.facts,
         held=seen.facts.state,
@@ -160,14 +176,19 @@ def _opened(after: CircuitIncidents, seen: Seen, rules: FlapRules) -> tuple[Circ
 
 
 def _still_open(
-    after: CircuitIncidents, incident: Incident, seen: Seen, rules: FlapRules
+    after: CircuitIncidents, incident: Incident, seen: Seen, rules: FlapRules, *, same_stay: bool
 ) -> tuple[CircuitIncidents, list[Change]]:
     at, facts = seen.changed_at, seen.facts
     openings = after.openings
+    last_error = facts.last_error or incident.facts.last_error
+    if same_stay and incident.held == "forced_open" and facts.rule != "command":
+        # A new policy, for instance. The command stands.
+        facts = replace(incident.facts, last_error=last_error, fallback=facts.fallback)
     forced = facts.state == "forced_open" and incident.held != "forced_open"
     again = incident.closed_at is not None
-    if not forced and not again:  # a failed probe: why the circuit opened at first says more
-        facts = replace(facts, why=incident.facts.why, last_error=facts.last_error or incident.facts.last_error)
+    if facts.state == incident.held == "open" and not again:
+        # A failed probe: why the circuit opened at first says more.
+        facts = replace(facts, why=incident.facts.why, last_error=last_error)
     if again:
         openings = (*_recent(openings, at, rules), at)[-_MOST_OPENINGS:]
     incident = replace(
@@ -175,6 +196,7 @@ def _still_open(
         facts=facts,
         held=facts.state,
         closed_at=None,
+        reopened_at=at if again else incident.reopened_at,
         opens=incident.opens + again,
         updates=incident.updates + forced,
     )

@@ -7,10 +7,15 @@ resolved here, its addresses are checked, and the request goes to a checked addr
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import re
 import socket
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any, Final
 
 import httpx
@@ -23,6 +28,12 @@ _MOST_BYTES: Final = 65_536
 _MOST_SHOWN: Final = 200
 _TRY_AGAIN: Final = frozenset({408, 425, 429})
 _LONGEST_ASKED_WAIT_S: Final = 3600.0
+_GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
+"""All that is handed out for public use (RFC 4291)."""
+_6TO4: Final = IPv6Network("2002::/16")
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+_HOST: Final = re.compile(r"[\w-]{1,63}(\.[\w-]{1,63})*\.?", re.ASCII)
+_HIGHEST_PORT: Final = 65_535
 _SHORTEST_PART: Final = 8
 """Characters of a part of a secret URL that is hidden by itself. Shorter ones are words such as ``api``."""
 
@@ -35,19 +46,34 @@ class Reply:
     text: str
 
 
+def read_url(url: str, example: str) -> httpx.URL:
+    """Return an address from the file, if its host and its port can be.
+
+    Raises:
+        ValueError: They can't, or it is not a URL such as the example. The text doesn't show the URL, which may be secret.
+    """
+    try:
+        found = httpx.URL(url)
+        host = found.host
+    except (httpx.InvalidURL, TypeError, ValueError):
+        raise ValueError(f"must be a URL such as {example}") from None
+    if found.scheme not in {"http", "https"} or not host:
+        raise ValueError(f"must be a URL such as {example}")
+    if _address(host) is None and not _HOST.fullmatch(found.raw_host.decode("ascii")):
+        raise ValueError("must have a host name: parts of 1 to 63 letters, digits and hyphens, with a dot between them")
+    if found.port is not None and not 1 <= found.port <= _HIGHEST_PORT:
+        raise ValueError(f"must have a port from 1 to {_HIGHEST_PORT}")
+    return found
+
+
 def check_url(url: str, *, allow_private: bool) -> None:
     """Check an address from the file.
 
     Raises:
         ValueError: It is not a URL, is not encrypted, or is of a private network. The text doesn't show the URL, which may be secret.
     """
-    try:
-        found = httpx.URL(url)
-        host = found.host
-    except (httpx.InvalidURL, TypeError, ValueError):
-        raise ValueError("must be a URL such as https://example.com/hook") from None
-    if found.scheme not in {"http", "https"} or not host:
-        raise ValueError("must be a URL such as https://example.com/hook")
+    found = read_url(url, "https://example.com/hook")
+    host = found.host
     if found.userinfo:
         raise ValueError("must not have a user name or a password in it")
     if found.scheme == "http" and not _is_loopback_name(host) and not allow_private:
@@ -88,8 +114,7 @@ class Outbound:
         """
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                request = await self._request(url, body, headers)
-                response = await self._client.send(request, stream=True)
+                response = await self._ask(url, body, headers)
                 try:
                     text = await self._text(response)
                 finally:
@@ -98,6 +123,8 @@ class Outbound:
             raise DeliveryError(f"no answer within {TIMEOUT_S:g} s") from None
         except (httpx.HTTPError, OSError) as error:
             raise DeliveryError(self.without_secrets(f"{type(error).__name__}: {error}")) from None
+        except (httpx.InvalidURL, ValueError, OverflowError, ExceptionGroup) as error:  # their texts may show secrets
+            raise DeliveryError(f"the request can't be made: {type(error).__name__}") from None
         if response.is_success:
             return Reply(response.status_code, text)
         status = response.status_code
@@ -118,20 +145,34 @@ class Outbound:
         """Close the connections."""
         await self._client.aclose()
 
-    async def _request(self, url: str, body: bytes, headers: Mapping[str, str]) -> httpx.Request:
+    async def _ask(self, url: str, body: bytes, headers: Mapping[str, str]) -> httpx.Response:
+        """Return the answer of the first of the name's addresses that takes a connection."""
+        *others, last = await self._requests(url, body, headers)
+        for request in others:
+            with contextlib.suppress(httpx.ConnectError, httpx.ConnectTimeout):
+                return await self._client.send(request, stream=True)
+        return await self._client.send(last, stream=True)
+
+    async def _requests(self, url: str, body: bytes, headers: Mapping[str, str]) -> list[httpx.Request]:
+        """Return the same request to each address of the name. They share the time for connecting."""
         target = httpx.URL(url)
         sent = dict(headers)
         extensions: dict[str, Any] = {}
+        targets = [target]
         if not self._proxied and _address(target.host) is None:
-            address = await self._resolve(target)
+            targets = [target.copy_with(host=address) for address in await self._resolve(target)]
             sent["host"] = target.netloc.decode("ascii")
             extensions["sni_hostname"] = target.raw_host.decode("ascii")
-            target = target.copy_with(host=address)
-        request = self._client.build_request("POST", target, content=body, headers=sent)
-        request.extensions.update(extensions)
-        return request
+        timeout = httpx.Timeout(TIMEOUT_S, connect=TIMEOUT_S / len(targets))
+        found = [
+            self._client.build_request("POST", each, content=body, headers=sent, timeout=timeout) for each in targets
+        ]
+        for request in found:
+            request.extensions.update(extensions)
+        return found
 
-    async def _resolve(self, url: httpx.URL) -> str:
+    async def _resolve(self, url: httpx.URL) -> list[str]:
+        """Return the addresses of a name, all of them checked, in the order of the system's preference."""
         port = url.port or (443 if url.scheme == "https" else 80)
         try:
             found = await asyncio.get_running_loop().getaddrinfo(url.host, port, type=socket.SOCK_STREAM)
@@ -144,7 +185,7 @@ class Outbound:
                     self.without_secrets(f"{url.host} is a private address; allow it by allow_private = true"),
                     permanent=True,
                 )
-        return str(addresses[0])
+        return list(dict.fromkeys(map(str, addresses)))
 
     async def _text(self, response: httpx.Response) -> str:
         found = bytearray()
@@ -170,14 +211,31 @@ def _with_parts(secret: str) -> set[str]:
         found |= {each for each in parts if len(each) >= _SHORTEST_PART} | {
             each for each in (login, url.password) if each
         }
-    return found | {each.replace("/", "\\/") for each in found}
+    return found | {form for each in found for form in _escaped_forms(each)}
+
+
+def _escaped_forms(text: str) -> tuple[str, ...]:
+    """Return a text as errors may quote it: JSON with an escaped slash, and Python's ``repr`` of it and of its bytes."""
+    return text.replace("/", "\\/"), repr(text)[1:-1], repr(text.encode("utf-8", "surrogatepass"))[2:-1]
 
 
 def _allowed(address: IPv4Address | IPv6Address, host: str, *, allow_private: bool) -> bool:
-    mapped = getattr(address, "ipv4_mapped", None) or address
-    if allow_private or mapped.is_global:
-        return not mapped.is_multicast
-    return mapped.is_loopback and _is_loopback_name(host)
+    target = _target(address)
+    if allow_private or (target.is_global and _is_handed_out(target)):
+        return not target.is_multicast
+    return target.is_loopback and _is_loopback_name(host)
+
+
+def _target(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """Return what an address leads to: the IPv4 address inside it if it is IPv4-mapped or of NAT64."""
+    if isinstance(address, IPv6Address) and address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFF_FFFF)
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _is_handed_out(address: IPv4Address | IPv6Address) -> bool:
+    """Whether it isn't IPv6 that can lead into a private network although ``is_global`` takes it: site-local, IPv4-compatible or 6to4."""
+    return isinstance(address, IPv4Address) or (address in _GLOBAL_UNICAST and address not in _6TO4)
 
 
 def _is_loopback_name(host: str) -> bool:
@@ -193,4 +251,14 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def _retry_after(value: str | None) -> float | None:
-    return min(float(value), _LONGEST_ASKED_WAIT_S) if value is not None and value.isdecimal() else None
+    """Return the wait that a header asks for in seconds, bounded: a number or an HTTP date."""
+    if value is None:
+        return None
+    try:
+        asked = float(value)
+    except ValueError:
+        try:
+            asked = parsedate_to_datetime(value).replace(tzinfo=UTC).timestamp() - time.time()
+        except (ValueError, OverflowError):
+            return None
+    return min(max(0.0, asked), _LONGEST_ASKED_WAIT_S)

@@ -10,8 +10,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 DAYS: Final[tuple[Day, ...]] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_MOST_STEPS: Final = 30
-"""Quiet windows in a row before the search for their end stops."""
+_SEARCHED: Final = timedelta(days=15)
+"""How far the search for the end of quiet windows goes. They repeat every week."""
 
 
 def _time_of_day(value: object) -> time:
@@ -70,7 +70,8 @@ def is_quiet(quiet: tuple[QuietHours, ...], at_s: float, timezone: ZoneInfo) -> 
 def next_loud(quiet: tuple[QuietHours, ...], at_s: float, timezone: ZoneInfo) -> float | None:
     """Return the first instant from ``at_s`` on that is in no window, in seconds since 1970. None: there is none for weeks."""
     at = datetime.fromtimestamp(at_s, timezone)
-    for _ in range(_MOST_STEPS):
+    until = at + _SEARCHED
+    while at < until:
         ends = max((end for each in quiet if (end := each.end_after(at)) is not None), default=None)
         if ends is None:
             return max(at_s, at.timestamp())

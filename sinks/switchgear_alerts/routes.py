@@ -66,15 +66,18 @@ class Route(BaseModel):
         return value
 
     def matches(self, facts: Facts, held: str) -> bool:
-        """Return whether the route is for this circuit.
+        """Return whether the route is for this circuit in this state.
 
         Args:
             facts: The circuit.
             held: The state that refuses calls, ``open`` or ``forced_open``.
         """
+        return held in self.states and self.is_for(facts)
+
+    def is_for(self, facts: Facts) -> bool:
+        """Return whether the route is for this circuit in some state."""
         return (
-            held in self.states
-            and facts.scope in self.scopes
+            facts.scope in self.scopes
             and any(matches(glob, facts.tool_name) for glob in self.tools)
             and (not self.families or any(matches(glob, facts.family or "") for glob in self.families))
         )

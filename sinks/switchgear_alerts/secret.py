@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from pydantic_core import CoreSchema, core_schema
 from switchgear_alerts.errors import AlertsFileError
 
 _MAX_BYTES: Final = 65_536
+_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_NOT_ASCII: Final = re.compile(r"[^\x20-\x7e]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Secret:
             return value
         try:
             with Path(name).expanduser().open("rb") as file:
-                value = file.read(_MAX_BYTES).decode().strip()
+                value = file.read(_MAX_BYTES).decode("utf-8-sig").strip()
         except (OSError, RuntimeError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else type(error).__name__
             raise AlertsFileError(
@@ -50,6 +53,24 @@ class Secret:
             ) from None
         if not value:
             raise AlertsFileError(f"The file {name} is empty.", hint="Write the secret into it.")
+        return value
+
+    def reveal_line(self, key: str, *, ascii_only: bool = False) -> str:
+        """Return a token or a password, which is one line.
+
+        Args:
+            key: The receiver's key that names it, for the error.
+            ascii_only: It stands in an HTTP header as it is.
+
+        Raises:
+            AlertsFileError: As of :meth:`reveal`; or it has control characters, or others that are not allowed.
+        """
+        value = self.reveal()
+        if (_NOT_ASCII if ascii_only else _CONTROLS).search(value):
+            raise AlertsFileError(
+                f"Key {key}: the secret in {self.reference} is not one line{' of ASCII characters' if ascii_only else ''}.",
+                hint="Write the secret alone, without control characters.",
+            )
         return value
 
     @classmethod

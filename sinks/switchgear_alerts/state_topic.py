@@ -85,8 +85,11 @@ class StateTopic:
 
     async def _write(self, records: Mapping[str, bytes | None]) -> None:
         async with self._producer.transaction():
-            for key, value in records.items():
+            sent = [
                 await self._producer.send(self._topic, key=key.encode(), value=value, partition=0)
+                for key, value in records.items()
+            ]
+            await asyncio.gather(*sent)  # the commit doesn't look at errors of records
 
     async def _read_to(self, mark: bytes) -> dict[str, bytes]:
         consumer = AIOKafkaConsumer(

@@ -117,18 +117,18 @@ class Turn:
         for task in self._tasks:
             if task.done():
                 task.result()
-        now = time.time()
+        now, tick = time.time(), time.monotonic()
         for partition, records in fetched.items():
             for record in records:
                 self._take(partition.partition, record)
             self._unsaved_offsets[partition.partition] = records[-1].offset + 1
         await self._end_histories(consumer)
         self._forget_finished()
-        if fetched or now - self._advanced_at >= _ADVANCE_EVERY_S:
-            self._advanced_at = now
+        if fetched or tick - self._advanced_at >= _ADVANCE_EVERY_S:
+            self._advanced_at = tick
             self._engine.advance(now)
-        await self._bury(now)
-        await self._save(now)
+        await self._bury(tick)
+        await self._save(tick)
         self._send()
         self._pause(consumer)
         await self._measure(consumer)
@@ -182,13 +182,13 @@ class Turn:
         for seen in history.open.values():
             self._engine.observe(seen)
 
-    async def _bury(self, now: float) -> None:
+    async def _bury(self, tick: float) -> None:
         """Write what was given up into the dead letters. What the disk doesn't take is kept and tried again."""
-        if now < self._bury_at:
+        if tick < self._bury_at:
             return
         for message in list(self._engine.given_up):
             if not await self._deliveries[message.receiver].bury(message, "too many changes waited for this receiver"):
-                self._bury_at = now + _BURY_AGAIN_S
+                self._bury_at = tick + _BURY_AGAIN_S
                 return
             self._engine.buried(message)
 
@@ -199,13 +199,13 @@ class Turn:
         elif consumer.paused():
             consumer.resume(*consumer.paused())
 
-    async def _save(self, now: float) -> None:
+    async def _save(self, tick: float) -> None:
         changed = self._engine.take_unsaved()
         offsets = {each: at for each, at in self._unsaved_offsets.items() if each not in self._history}
-        if not changed and not (offsets and now - self._offsets_at >= _OFFSETS_EVERY_S):
+        if not changed and not (offsets and tick - self._offsets_at >= _OFFSETS_EVERY_S):
             return
         await self._state.save(changed, offsets)
-        self._offsets_at = now
+        self._offsets_at = tick
         for each in offsets:
             del self._unsaved_offsets[each]
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from switchgear_alerts import texts
 from switchgear_alerts.durations import Duration
 from switchgear_alerts.messages import Change, Message
 from switchgear_alerts.receivers.base import JSON_TYPE, Context, PlainUrlOptions, to_json
 from switchgear_alerts.secret import Secret
+
+_LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 class AlertmanagerOptions(PlainUrlOptions):
@@ -27,10 +30,22 @@ class AlertmanagerOptions(PlainUrlOptions):
     labels: Mapping[str, str] = {}
     resend: Duration = Field(default=60.0, ge=10)
 
+    @field_validator("labels")
+    @classmethod
+    def _label_names(cls, value: Mapping[str, str]) -> Mapping[str, str]:
+        for name in value:
+            if not _LABEL.fullmatch(name):
+                raise ValueError(
+                    f"the name {name!r} must be of ASCII letters, digits and _, and not begin with a digit"
+                )
+        return value
+
     @model_validator(mode="after")
     def _one_login(self) -> AlertmanagerOptions:
         if (self.username is None) != (self.password is None):
             raise ValueError("username and password belong together")
+        if self.username is not None and (":" in self.username or not self.username.isprintable()):
+            raise ValueError("username must have neither a colon nor control characters")
         if self.token is not None and self.username is not None:
             raise ValueError("token and username exclude each other")
         return self
@@ -43,10 +58,10 @@ class AlertmanagerReceiver:
         self._headers = dict(JSON_TYPE)
         secret = login = ""
         if options.token is not None:
-            secret = options.token.reveal()
+            secret = options.token.reveal_line("token", ascii_only=True)
             self._headers["authorization"] = f"Bearer {secret}"
         elif options.password is not None:
-            secret = options.password.reveal()
+            secret = options.password.reveal_line("password")
             login = base64.b64encode(f"{options.username}:{secret}".encode()).decode()
             self._headers["authorization"] = f"Basic {login}"
         self._http = options.outbound(secret, login)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
@@ -12,9 +13,13 @@ from switchgear_alerts import texts
 from switchgear_alerts.errors import AlertsFileError, DeliveryError
 from switchgear_alerts.messages import Change, Message
 from switchgear_alerts.receivers.base import Context, Progress, ReceiverOptions
+from switchgear_alerts.receivers.fitting import paragraphs
 from switchgear_alerts.secret import Secret
 
-TIMEOUT_S: Final = 30.0
+TIMEOUT_S: Final = 60.0
+_MOST_PARTS: Final = 4
+"""Of a long text. For most services Apprise waits 5.5 s between two parts."""
+_MENTION: Final = re.compile(r"(?<=[@<])(?=\S)")
 _KINDS: Final = {"opened": "failure", "updated": "warning", "resolved": "success", "digest": "info"}
 
 
@@ -39,6 +44,7 @@ class AppriseReceiver:
             ) from None
         self._services: dict[str, Any] = {}
         self._progress = Progress()
+        self._text = apprise.NotifyFormat.TEXT
         for url in options.urls:
             service = self._services[url.reference] = apprise.Apprise()
             if not service.add(url.reveal()):
@@ -46,6 +52,8 @@ class AppriseReceiver:
                     f"Apprise can't read the URL in {url.reference}.",
                     hint="Compare it with Apprise's page of the service.",
                 )
+            for each in service:
+                each.overflow_mode = apprise.OverflowMode.SPLIT
         self._console_url = context.console_url
 
     async def send(self, message: Message) -> str:
@@ -61,12 +69,16 @@ class AppriseReceiver:
 
     async def _notify(self, service: Any, message: Message) -> str:
         """Send a message to one service, and return why it failed."""
+        lines = paragraphs(message, _MOST_PARTS * min(each.body_maxlen for each in service))
+        if (link := texts.console_link(self._console_url, message.changes)) is not None:
+            lines.append(link)
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 done = await service.async_notify(
-                    title=texts.title(message),
-                    body=texts.plain_text(message, self._console_url),
+                    title=_without_mentions(texts.title(message)),
+                    body=_without_mentions("\n".join(lines)),
                     notify_type=_KINDS[message.kind],
+                    body_format=self._text,
                 )
         except TimeoutError:
             return f"no answer within {TIMEOUT_S:g} s"
@@ -77,3 +89,8 @@ class AppriseReceiver:
 
     async def close(self) -> None:
         """Do nothing: Apprise keeps no connection."""
+
+
+def _without_mentions(text: str) -> str:
+    """Return a text that calls nobody: a space without width breaks what chats read as ``@everyone`` or ``<!channel>``."""
+    return _MENTION.sub("\u200b", text)

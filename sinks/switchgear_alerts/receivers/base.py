@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from switchgear_alerts.messages import Change, Message
-from switchgear_alerts.outbound import Outbound, check_url
+from switchgear_alerts.outbound import Outbound, check_url, read_url
 from switchgear_alerts.secret import Secret
 
 
@@ -48,6 +48,8 @@ class HttpOptions(ReceiverOptions):
     def _http_proxy(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("http://", "https://")):
             raise ValueError("must begin with http:// or https://")
+        if value is not None:
+            read_url(value, "http://proxy.example.com:3128")
         return value
 
     def outbound(self, *secrets: str) -> Outbound:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from cloudevents.core.bindings.http import to_structured_event
 from cloudevents.core.v1.event import CloudEvent
+from pydantic import field_validator
 
 from switchgear_alerts.messages import Message
 from switchgear_alerts.receivers.base import Context, OnceReceiver, PlainUrlOptions
 from switchgear_alerts.receivers.webhook import event_name, payload
 from switchgear_alerts.secret import Secret
+from switchgear_schemas import visible
+
+_URI_REFERENCE: Final = re.compile(r"([A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+")
 
 
 class CloudEventsOptions(PlainUrlOptions):
@@ -21,12 +26,19 @@ class CloudEventsOptions(PlainUrlOptions):
     token: Secret | None = None
     source: str = "/switchgear"
 
+    @field_validator("source")
+    @classmethod
+    def _uri_reference(cls, value: str) -> str:
+        if not _URI_REFERENCE.fullmatch(value):
+            raise ValueError("must be a URI reference such as /switchgear/eu")
+        return value
+
 
 class CloudEventsReceiver(OnceReceiver):
     """Sends one event a message. Receivers recognise a repeated one by its ``id``."""
 
     def __init__(self, options: CloudEventsOptions, context: Context) -> None:
-        token = None if options.token is None else options.token.reveal()
+        token = None if options.token is None else options.token.reveal_line("token", ascii_only=True)
         super().__init__(options.outbound(token or ""))
         self._url = options.url
         self._source = options.source
@@ -51,5 +63,5 @@ def event(message: Message, source: str, console_url: str | None) -> CloudEvent:
         "datacontenttype": "application/json",
     }
     if len(message.changes) == 1:
-        attributes["subject"] = message.changes[0].facts.circuit_id
+        attributes["subject"] = visible.name(message.changes[0].facts.circuit_id)
     return CloudEvent(attributes, payload(message, console_url)["data"])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import format_datetime
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import aiosmtplib
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from switchgear_alerts import texts
 from switchgear_alerts.errors import DeliveryError
@@ -24,7 +25,17 @@ _PORTS: Final = {"tls": 465, "starttls": 587, "none": 25}
 _PERMANENT: Final = 500
 _MOST_SHOWN: Final = 3
 """Recipients that an error names."""
-_ADDRESS: Final = r"^[^\s@<>,;]+@[^\s@<>,;]+$"
+_ADDRESS: Final = re.compile(r"[^\s@<>,;?\x00-\x1f\x7f]+@[^\s@<>,;?\x00-\x1f\x7f]+")
+"""A ``?`` could make an encoded word, which Python's e-mail library decodes."""
+
+
+def _checked(address: str) -> str:
+    if not _ADDRESS.fullmatch(address):
+        raise ValueError("must be an address such as ops@example.com, alone and without a name")
+    return address
+
+
+Address = Annotated[str, AfterValidator(_checked)]
 
 
 class EmailOptions(ReceiverOptions):
@@ -36,13 +47,15 @@ class EmailOptions(ReceiverOptions):
     security: Literal["tls", "starttls", "none"] = "starttls"
     username: str | None = None
     password: Secret | None = None
-    sender: str = Field(alias="from", pattern=_ADDRESS)
-    to: tuple[str, ...] = Field(min_length=1, max_length=50)
+    sender: Address = Field(alias="from")
+    to: tuple[Address, ...] = Field(min_length=1, max_length=50)
 
     @model_validator(mode="after")
     def _login_is_encrypted(self) -> EmailOptions:
         if (self.username is None) != (self.password is None):
             raise ValueError("username and password belong together")
+        if self.username is not None and not self.username.isprintable():
+            raise ValueError("username must have no control characters")
         if self.password is not None and self.security == "none" and self.host not in {"localhost", "127.0.0.1", "::1"}:
             raise ValueError('security = "none" would send the password in clear text')
         return self
@@ -55,7 +68,7 @@ class EmailReceiver:
 
     def __init__(self, options: EmailOptions, context: Context) -> None:
         self._options = options
-        self._password = None if options.password is None else options.password.reveal()
+        self._password = None if options.password is None else options.password.reveal_line("password")
         self._console_url = context.console_url
         self._progress = Progress()
 
@@ -114,7 +127,7 @@ class EmailReceiver:
 def email_of(message: Message, sender: str, to: Sequence[str], console_url: str | None) -> EmailMessage:
     """Return the e-mail of a message. A repeated one has the same ``Message-ID``."""
     found = EmailMessage()
-    found["Subject"] = (
+    found["Subject"] = _plain(
         f"[{texts.worst(message.changes)}] {texts.title(message)}"[:250] if message.changes else texts.title(message)
     )
     found["From"], found["To"] = sender, ", ".join(to)
@@ -131,6 +144,11 @@ def email_of(message: Message, sender: str, to: Sequence[str], console_url: str 
     found["Auto-Submitted"] = "auto-generated"
     found.set_content(f"{texts.plain_text(message, console_url)}\n")
     return found
+
+
+def _plain(text: str) -> str:
+    """Return a text for a header without encoded words: the library decodes them, also to line feeds, as if they were our own."""
+    return text.replace("=?", "= ?")
 
 
 def _hashed(identifier: str) -> str:

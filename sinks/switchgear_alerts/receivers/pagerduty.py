@@ -7,11 +7,14 @@ from typing import Any, ClassVar, Literal
 
 from switchgear_alerts import texts
 from switchgear_alerts.messages import Change, Message
-from switchgear_alerts.receivers.base import JSON_TYPE, Context, OnceReceiver, PlainUrlOptions, to_json
+from switchgear_alerts.receivers.base import JSON_TYPE, Context, OnceReceiver, PlainUrlOptions, Progress, to_json
+from switchgear_alerts.receivers.fitting import fitted, json_bytes
 from switchgear_alerts.receivers.webhook import incident
 from switchgear_alerts.secret import Secret
 
 _LONGEST_SUMMARY = 1024
+_MOST_BYTES = 400_000
+"""Of the list of circuits. PagerDuty takes an event of 512 kB."""
 
 
 class PagerDutyOptions(PlainUrlOptions):
@@ -28,16 +31,23 @@ class PagerDutyReceiver(OnceReceiver):
     """Sends one event for an incident, or for a group that opened together."""
 
     def __init__(self, options: PagerDutyOptions, context: Context) -> None:
-        self._routing_key = options.routing_key.reveal()
+        self._routing_key = options.routing_key.reveal_line("routing_key", ascii_only=True)
         super().__init__(options.outbound(self._routing_key))
         self._url = f"{options.url.rstrip('/')}/v2/enqueue"
         self._context = context
+        self._progress = Progress()
 
     async def send(self, message: Message) -> str:
-        """Send a message."""
+        """Send the events of a message that were not taken yet."""
+        self._progress.begin(message.id)
         statuses: dict[int, int] = {}
-        for event in events(message, self._routing_key, self._context):
-            reply = await self._http.post(self._url, to_json(event), JSON_TYPE)
+        found = {
+            f"{event['event_action']} {event['dedup_key']}": event
+            for event in events(message, self._routing_key, self._context)
+        }
+        for name in self._progress.left(found):
+            reply = await self._http.post(self._url, to_json(found[name]), JSON_TYPE)
+            self._progress.taken.add(name)
             statuses[reply.status] = statuses.get(reply.status, 0) + 1
         return (
             ", ".join(f"HTTP {status}{f' ({count} events)' if count > 1 else ''}" for status, count in statuses.items())
@@ -58,9 +68,9 @@ def events(message: Message, routing_key: str, context: Context) -> list[dict[st
                 found.append({**event, "event_action": "resolve"})
             continue
         found.append({**event, **_trigger(message, changes, context)})
-        # A group may have other circuits, which are not acknowledged.
-        alone = all(thread == change.incident for change in changes)
-        if message.kind == "updated" and alone and all(change.acknowledged for change in changes):
+        # A group that opened before may have other circuits, which are not acknowledged.
+        all_there = message.kind == "opened" or all(thread == change.incident for change in changes)
+        if all_there and all(change.acknowledged or change.facts.state == "forced_open" for change in changes):
             found.append({**event, "event_action": "acknowledge"})
     return found
 
@@ -83,7 +93,7 @@ def _trigger(message: Message, changes: Sequence[Change], context: Context) -> d
             "class": "circuit open",
             "custom_details": incident(alone)
             if alone is not None
-            else {"circuits": [texts.line(each) for each in changes]},
+            else {"circuits": fitted([texts.line(each) for each in changes], _MOST_BYTES, json_bytes)},
         },
     }
     if (link := texts.console_link(context.console_url, changes)) is not None:

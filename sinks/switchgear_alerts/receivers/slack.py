@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 from switchgear_alerts import texts
 from switchgear_alerts.messages import Message
 from switchgear_alerts.receivers.base import ChatOptions, ChatReceiver
+from switchgear_alerts.receivers.fitting import cut, paragraphs
 
 _SIGNS: Final = {"opened": "🔴", "updated": "🟠", "resolved": "🟢", "digest": "📋"}
 _LONGEST_HEADER: Final = 150
@@ -31,28 +32,26 @@ class SlackReceiver(ChatReceiver):
 def payload(message: Message, console_url: str | None) -> dict[str, Any]:
     """Return the body of the request. ``text`` is what notifications show."""
     title = f"{_SIGNS[message.kind]} {texts.title(message)}"
-    body = "\n".join(map(_escaped, texts.paragraphs(message)))
-    blocks: list[dict[str, Any]] = [
-        {"type": "header", "text": {"type": "plain_text", "text": _cut(title, _LONGEST_HEADER)}},
-        {"type": "section", "text": {"type": "mrkdwn", "text": _cut(body, _LONGEST_SECTION), "verbatim": True}},
-    ]
+    lines = paragraphs(message, _LONGEST_SECTION)
+    open_now = [lines.pop()] if message.digest is not None else []
+    sections = ["\n".join(lines), *open_now]
+    blocks: list[dict[str, Any]] = [{"type": "header", "text": _plain(cut(title, _LONGEST_HEADER))}]
+    blocks += [{"type": "section", "text": _plain(each)} for each in sections]
     about = [f"Severity: {texts.worst(message.changes)}"] if message.changes else []
     about += [f"Incident: {message.changes[0].incident}"] if len(message.changes) == 1 else []
+    elements = [_plain(each) for each in about]
     if (link := texts.console_link(console_url, message.changes)) is not None:
-        about.append(f"<{_escaped(link)}|Console>")
-    if about:
-        elements = [
-            {"type": "mrkdwn", "text": each if each.startswith("<") else _escaped(each), "verbatim": True}
-            for each in about
-        ]
+        elements.append({"type": "mrkdwn", "text": f"<{_escaped(link)}|Console>", "verbatim": True})
+    if elements:
         blocks.append({"type": "context", "elements": elements})
-    return {"text": _escaped(_cut(title, _LONGEST_SECTION)), "blocks": blocks}
+    return {"text": _escaped(cut(title, _LONGEST_SECTION)), "blocks": blocks}
+
+
+def _plain(text: str) -> dict[str, Any]:
+    """Return a text that Slack shows as it is: markup, mentions and emoji in a tool's name or an error do nothing."""
+    return {"type": "plain_text", "text": text, "emoji": False}
 
 
 def _escaped(text: str) -> str:
     """Return a text in which Slack finds no links and no mentions."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -7,11 +7,12 @@ from typing import Any, Final, Literal
 from switchgear_alerts import texts
 from switchgear_alerts.messages import Message
 from switchgear_alerts.receivers.base import ChatOptions, ChatReceiver
+from switchgear_alerts.receivers.fitting import json_bytes, paragraphs
 
 _COLOURS: Final = {"opened": "Attention", "updated": "Warning", "resolved": "Good", "digest": "Default"}
 _CARD_TYPE: Final = "application/vnd.microsoft.card.adaptive"
-_LONGEST: Final = 1000
-"""Characters of a paragraph. Teams takes a card of 28 kB."""
+_MOST_BYTES: Final = 14_000
+"""Of the body's lines. Teams takes a message of 28 kB, and the title stands in it twice."""
 
 
 class TeamsOptions(ChatOptions):
@@ -46,8 +47,8 @@ def card(message: Message, console_url: str | None) -> dict[str, Any]:
     }
     body: list[dict[str, Any]] = [{"type": "RichTextBlock", "inlines": [heading]}]
     body += [
-        {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": each[:_LONGEST]}]}
-        for each in texts.paragraphs(message)
+        {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": each}]}
+        for each in paragraphs(message, _MOST_BYTES, json_bytes)
     ]
     found: dict[str, Any] = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",

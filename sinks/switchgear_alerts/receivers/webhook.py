@@ -56,8 +56,9 @@ def _signer(secret: str, reference: Secret) -> Webhook:
     Raises:
         AlertsFileError: It is not a secret as the specification wants it.
     """
+    text = secret.removeprefix("whsec_").rstrip("=")
     try:
-        key = base64.b64decode(f"{secret.removeprefix('whsec_')}==", validate=True)
+        key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except ValueError:
         key = b""
     if not SHORTEST_KEY <= len(key) <= LONGEST_KEY:

@@ -83,7 +83,7 @@ async def test_each_incident_is_opened_and_resolved_in_order_though_the_process_
         assert done, (len(expected - received.ids("opened")), len(expected - received.ids("resolved")), child.output())
         assert await holds_within(lambda: metrics(child)["switchgear_alerts_incidents_open"] == 0, 20)
     assert kills == ROUNDS
-    assert received.failures > 20
+    assert received.failures > 2
 
     first_seen, message_of = [], defaultdict(set)
     for message_id, change in received.changes():

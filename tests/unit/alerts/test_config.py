@@ -43,6 +43,8 @@ def test_the_defaults_send_every_circuit_of_tools_and_families():
         ("[receivers.x]\ntype = 'webhook'\nurl = 'http://example.com'\nsecrets = ['env:S']", "[receivers.x]: url must begin with https://"),
         ("[receivers.x]\ntype = 'webhook'\nurl = 'https://10.1.2.3'\nsecrets = ['env:S']", "url is an address of a private network"),
         ("[receivers.x]\ntype = 'webhook'\nurl = 'https://a:b@e.com'\nsecrets = ['env:S']", "must not have a user name"),
+        ("[receivers.x]\ntype = 'alertmanager'\nurl = 'http://a..b:9093'\nallow_private = true", "[receivers.x]: url must have a host name"),
+        ("[receivers.x]\ntype = 'alertmanager'\nurl = 'http://localhost:99999'", "[receivers.x]: url must have a port from 1 to 65535"),
         (f"{ROUTE}severity = 'high'\n{ONE_HOOK}", "[[routes]] number 1, key severity: must be 'critical', 'error', 'warning' or 'info' (got 'high')."),
         (f"{ROUTE}for = '5'\n{ONE_HOOK}", '[[routes]] number 1, key for: must be a duration with its unit, such as "90s"'),
         (f"{ROUTE}tool = ['x']\n{ONE_HOOK}", "[[routes]] number 1: unknown key tool. Did you mean tools?"),
@@ -86,6 +88,21 @@ def test_a_password_in_a_wrong_proxy_is_not_repeated():
     said = refusal("[receivers.x]\ntype = 'slack'\nurl = 'env:U'\nproxy = 'user:hunter2@proxy:3128'")
     assert "[receivers.x], key proxy: must begin with http:// or https://" in said
     assert "hunter2" not in said
+
+
+@pytest.mark.parametrize(
+    ("proxy", "said"),
+    [
+        ("http://hunter2@proxy.corp:port", "must be a URL such as http://proxy.example.com:3128"),
+        ("http://hunter2@proxy.corp:99999", "must have a port from 1 to 65535"),
+        ("http://hunter2@proxy..corp:3128", "must have a host name"),
+        ("https://hunter2@[::1", "must be a URL such as"),
+    ],
+)
+def test_a_proxy_that_can_not_be_is_refused_with_its_key_and_not_repeated(proxy, said):
+    found = refusal(f"[receivers.x]\ntype = 'slack'\nurl = 'env:U'\nproxy = '{proxy}'")
+    assert f"[receivers.x], key proxy: {said}" in found
+    assert "hunter2" not in found
 
 
 def test_a_plain_url_in_the_file_may_be_of_this_machine_or_private_where_that_is_allowed():

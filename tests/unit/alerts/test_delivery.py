@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from msgspec.structs import replace
@@ -21,8 +22,9 @@ QUICK = Retry(first="1ms", longest="5ms", give_up_after="1h")
 class Place:
     """A receiver that answers as a list says, then takes everything."""
 
-    def __init__(self, *answers, renew_every_s=None):
+    def __init__(self, *answers, renew_every_s=None, renewal=None):
         self.answers, self.renew_every_s = list(answers), renew_every_s
+        self.renewal = renewal or DeliveryError("away")
         self.asked, self.taken, self.renewed = [], [], []
 
     async def send(self, message):
@@ -35,7 +37,7 @@ class Place:
 
     async def renew(self, firing):
         self.renewed.append([change.incident for change in firing])
-        raise DeliveryError("away")  # the next one comes all the same
+        raise self.renewal  # the next one comes all the same
 
     async def close(self):
         pass
@@ -102,12 +104,29 @@ async def test_a_message_is_kept_and_tried_again_while_the_disk_does_not_take_it
         assert value(metrics, "dead") == 0
 
 
-async def test_open_incidents_are_sent_again_between_messages(tmp_path):
-    place = Place(renew_every_s=0.02)
+@pytest.mark.parametrize("error", [None, UnicodeError("a fault of the file or of ours")])
+async def test_open_incidents_are_sent_again_between_messages_whatever_fails(tmp_path, error):
+    place = Place(renew_every_s=0.02, renewal=error)
     async with delivering(place, tmp_path, firing=lambda: [change("a")]) as (delivery, _):
         assert await holds_within(lambda: len(place.renewed) >= 2, 5, 0.001)
         delivery.put(message(change("b")))
         assert await holds_within(lambda: place.taken == ["b@1:opened"], 5, 0.001)
+
+
+async def test_open_incidents_are_sent_again_while_a_message_waits_for_its_next_try(tmp_path):
+    place = Place(DeliveryError("HTTP 503", retry_after_s=3600), renew_every_s=0.02)
+    async with delivering(place, tmp_path, firing=lambda: [change("b")]) as (delivery, _):
+        delivery.put(message(change("a")))
+        assert await holds_within(lambda: len(place.renewed) >= 3, 5, 0.001)
+    assert place.asked == ["a@1:opened"]
+
+
+async def test_a_message_has_its_next_try_in_time_although_open_incidents_are_sent_again(tmp_path):
+    place = Place(DeliveryError("HTTP 503", retry_after_s=0.1), renew_every_s=0.02)
+    async with delivering(place, tmp_path, firing=lambda: [change("b")]) as (delivery, _):
+        delivery.put(message(change("a")))
+        assert await holds_within(lambda: place.taken == ["a@1:opened"], 5, 0.001)
+    assert place.renewed
 
 
 def test_waits_double_up_to_the_longest_and_honour_what_the_receiver_asks_for():
@@ -124,3 +143,13 @@ def test_a_full_dead_letter_file_moves_aside_so_that_two_files_bound_the_space(t
         letters.write(message(change()), "HTTP 404", NOON)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["dead.jsonl", "dead.jsonl.1"]
     assert all(each.stat().st_size < 3000 for each in tmp_path.iterdir())
+
+
+def test_several_threads_that_write_dead_letters_wait_for_each_other_also_when_the_file_moves(tmp_path, monkeypatch):
+    monkeypatch.setattr("switchgear_alerts.dead_letters.MAX_BYTES", 1)
+    letters = DeadLetters(tmp_path)
+    with ThreadPoolExecutor(8) as threads:
+        for _ in threads.map(lambda _: letters.write(message(change()), "HTTP 404", NOON), range(400)):
+            pass
+    for file in tmp_path.iterdir():
+        assert len(file.read_text().splitlines()) == 1

@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 from switchgear_alerts import engine as engine_module
 from switchgear_alerts.config import parse
 from switchgear_alerts.engine import Engine
+from switchgear_alerts.facts import read_circuit
+from switchgear_schemas.circuit import Cause
 from tests.support.alert_values import NOON, alerts_file, seen
+from tests.support.alerting import circuit_record
 
 NOW = '[grouping]\nwait = "0s"\nstorm_interval = "0s"\n[flapping]\nopens = 0\n'
 HOOK = f'[[routes]]\nreceivers = ["hook"]\n{NOW}'
@@ -121,6 +124,28 @@ def test_a_flapping_circuit_is_announced_only_while_it_is_open():
     assert told(here.deliver(NOON + 320 + 300)) == [("resolved", "search@5")]
 
 
+def test_an_outage_long_after_a_circuit_flapped_is_an_incident_of_its_own_also_in_a_backlog():
+    here = Saved('[[routes]]\nreceivers = ["hook"]\n[grouping]\nwait = "0s"\nstorm_interval = "0s"\n')
+    for number in range(3):
+        here.engine.observe(seen("pay", "open", 2 * number + 1, NOON + 60 * number))
+        here.engine.observe(seen("pay", "closed", 2 * number + 2, NOON + 60 * number + 30))
+    here.deliver(NOON + 150)
+    later = NOON + 6 * 3600  # alerts were down from then on
+    here.restart(later + 60)
+    here.engine.observe(seen("pay", "open", 7, later))
+    assert told(here.deliver(later + 60)) == [("resolved", "pay@5"), ("opened", "pay@7")]
+
+
+def test_a_route_for_what_operators_open_has_commands_for_a_time_and_one_for_failures_has_not():
+    here = Saved(f'[[routes]]\nreceivers = ["hook"]\nstates = ["forced_open"]\n{NOW}')
+    record = circuit_record("search", "open", 1, NOON, cause=Cause(rule="command", actor="ada"))
+    here.engine.observe(read_circuit(record.model_dump_json().encode()))
+    assert told(here.deliver(NOON)) == [("opened", "search@1")]
+    here = Saved(f'[[routes]]\nreceivers = ["hook"]\nstates = ["open"]\n{NOW}')
+    here.engine.observe(read_circuit(record.model_dump_json().encode()))
+    assert here.deliver(NOON) == []
+
+
 def test_routes_choose_by_tool_family_scope_and_state():
     here = Saved(
         f'[[routes]]\nreceivers = ["hook"]\ntools = ["mcp:*"]\nfamilies = ["mcp:git*"]\nstates = ["open"]\n{NOW}'
@@ -198,6 +223,65 @@ def test_circuits_that_open_one_by_one_within_two_minutes_are_at_most_five_messa
     kinds = [message.kind for message in played(steps, until=1800)]
     assert kinds.count("opened") <= 5
     assert kinds.count("resolved") <= 5
+
+
+def test_a_storm_that_begins_with_a_few_circuits_is_at_most_five_messages_of_openings():
+    steps = [(0.1 * number, f"tool-{number}", "open", 1) for number in range(4)]
+    steps += [(6 + 0.5 * number, f"tool-{number}", "open", 1) for number in range(4, 200)]
+    steps += [(1000, f"tool-{number}", "closed", 2) for number in range(200)]
+    kinds = [message.kind for message in played(steps, until=1800)]
+    assert kinds.count("opened") <= 5
+    assert kinds.count("resolved") == 1
+
+
+def test_circuits_that_open_twice_and_close_twice_within_95_seconds_are_five_messages():
+    steps = []
+    for number in range(200):
+        for generation, (state, at) in enumerate((("open", 0), ("closed", 35), ("open", 50), ("closed", 90)), 1):
+            steps.append((at + number / 40, f"tool-{number}", state, generation))
+    sent = played(steps, until=900)
+    assert len(told(sent)) == 800
+    assert len(sent) <= 5
+
+
+TWO_HOURS = 7200
+
+
+def until_sent(here, start):
+    """Return the seconds from ``start`` until the next messages are there."""
+    return next(second for second in range(TWO_HOURS) if here.deliver(start + second))
+
+
+def test_a_clock_that_goes_back_by_hours_delays_nothing_by_hours():
+    here = Saved('[[routes]]\nreceivers = ["hook"]\n')
+    for number in range(10):
+        here.engine.observe(seen(f"tool-{number}", "open", 1, NOON))
+    here.engine.advance(NOON + TWO_HOURS)
+    assert here.deliver(NOON + TWO_HOURS + 5)  # a storm
+    here.engine.observe(seen("pay", "open", 1, NOON + 60))
+    assert until_sent(here, NOON + 60) <= 30
+    here = Saved('[[routes]]\nreceivers = ["hook"]\n', now=NOON + TWO_HOURS)
+    here.engine.observe(seen("pay", "open", 1, NOON))
+    here.engine.advance(NOON + TWO_HOURS)
+    assert until_sent(here, NOON) == 5
+
+
+def test_a_storm_saved_by_a_clock_that_was_ahead_does_not_outlast_a_restart():
+    here = Saved('[[routes]]\nreceivers = ["hook"]\n')
+    for number in range(10):
+        here.engine.observe(seen(f"tool-{number}", "open", 1, NOON))
+    here.engine.advance(NOON + TWO_HOURS)
+    assert here.deliver(NOON + TWO_HOURS + 5)
+    here.restart(NOON + 60)
+    here.engine.observe(seen("pay", "open", 1, NOON + 60))
+    assert until_sent(here, NOON + 60) <= 30
+
+
+def test_quiet_hours_of_a_clock_that_was_ahead_are_over_when_it_goes_back():
+    here = Saved(f'[[routes]]\nreceivers = ["hook"]\nquiet = [{{ from = "22:00", to = "07:00" }}]\n{NOW}')
+    here.engine.advance(NOON + 10 * 3600 + 60)
+    here.engine.observe(seen("pay", "open", 1, NOON + 60))
+    assert told(here.deliver(NOON + 60)) == [("opened", "pay@1")]
 
 
 def test_in_a_storm_an_opening_waits_two_minutes_at_most_and_after_it_nothing_waits():
@@ -342,6 +426,38 @@ def test_the_digest_counts_openings_and_the_time_open_and_survives_a_restart():
     assert here.deliver(NOON + 3600 + 86_399) == []
     (next_day,) = here.deliver(NOON + 3600 + 86_400)
     assert next_day.digest.opens == 0
+
+
+def test_the_digest_counts_every_opening_of_a_flapping_circuit_and_only_the_time_that_it_was_open():
+    here = Saved('[digest]\nat = "13:00"\nreceivers = ["hook"]\n')
+    for number in range(35):
+        here.engine.observe(seen("pay", "open", 2 * number + 1, NOON + 100 * number))
+        here.engine.advance(NOON + 100 * number)
+        if number == 17:
+            here.save()
+            here.restart(NOON + 100 * number)
+        here.engine.observe(seen("pay", "closed", 2 * number + 2, NOON + 100 * number + 10))
+    here.engine.observe(seen("search", "open", 1, NOON + 3500))
+    (message,) = here.deliver(NOON + 3600)
+    pay = message.digest.tools[0]
+    assert (message.digest.opens, message.digest.open_now) == (36, ("search",))
+    assert (pay.circuit_id, pay.opens, pay.open_s, pay.longest_s) == ("pay", 35, 350, 10)
+
+
+def test_the_digest_lists_no_circuit_that_no_route_is_for():
+    here = Saved(
+        f'[[routes]]\nreceivers = ["hook"]\ntools = ["pay*"]\n[digest]\nat = "13:00"\nreceivers = ["hook"]\n{NOW}'
+    )
+    here.engine.observe(seen("pay|user=ada", "open", 1, NOON, tool_name="pay", scope="user"))
+    here.engine.observe(seen("search", "open", 1, NOON))
+    here.engine.observe(seen("pay", "open", 1, NOON))
+    digest = next(message.digest for message in here.deliver(NOON + 3600) if message.digest)
+    assert (digest.opens, [each.circuit_id for each in digest.tools], digest.open_now) == (1, ["pay"], ("pay",))
+    without_routes = Saved(f'[digest]\nat = "13:00"\nreceivers = ["hook"]\n{NOW}')
+    without_routes.engine.observe(seen("search|user=ada", "open", 1, NOON, scope="user"))
+    without_routes.engine.observe(seen("search", "open", 1, NOON))
+    (message,) = without_routes.deliver(NOON + 3600)
+    assert message.digest.open_now == ("search",)
 
 
 STEPS = st.lists(

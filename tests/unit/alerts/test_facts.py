@@ -4,6 +4,7 @@ import pytest
 
 from switchgear_alerts.facts import UnreadableRecordError, read_circuit
 from switchgear_alerts.messages import incident_id
+from switchgear_schemas.circuit import Cause
 from tests.support.alerting import circuit_record
 
 
@@ -17,6 +18,25 @@ def test_a_record_gives_the_cause_in_words_and_the_times_in_seconds():
     assert found.facts.last_error == "ConnectionError: refused"
     assert (found.version, found.generation, found.changed_at) == (4, 3, 1_795_262_400.5)
     assert found.facts.open_until == 1_795_262_430
+
+
+def test_a_circuit_that_an_operator_opened_for_a_time_is_forced_open_until_then():
+    forced = circuit_record(
+        "search",
+        "open",
+        3,
+        cause=Cause(rule="command", actor="ada", reason="repair"),
+        open_until="2026-11-21T13:00:00Z",
+    )
+    found = read_circuit(forced.model_dump_json().encode()).facts
+    assert (found.state, found.why) == ("forced_open", "forced open by ada: repair")
+    assert found.stands_until == found.open_until == 1_795_266_000
+
+
+@pytest.mark.parametrize("at", ["9999-12-31T23:59:00Z", "0001-01-01T00:00:00Z"])
+def test_a_circuit_that_changed_in_a_year_that_can_not_be_is_refused(at):
+    with pytest.raises(UnreadableRecordError, match="changed_at"):
+        read_circuit(circuit_record("search", "open", 3, changed_at=at).model_dump_json().encode())
 
 
 def test_a_long_error_is_cut_and_stays_on_one_line():
@@ -37,3 +57,7 @@ def test_an_incidents_id_fits_into_a_header_and_differs_for_names_that_differ_at
     assert ids[0] == "search@7"
     assert len(set(ids)) == 4
     assert all(each.isascii() and each.isprintable() and " " not in each and len(each) < 220 for each in ids)
+
+
+def test_an_incidents_id_has_the_second_of_its_opening_if_the_circuit_counts_its_generations_anew():
+    assert incident_id("search|user=ada", 1, 1_795_262_400.5) == "search|user=ada@1-1795262400"

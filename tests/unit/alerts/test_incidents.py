@@ -1,10 +1,18 @@
 """The life of an incident: any sequence of records gives openings and ends that belong together."""
 
+import dataclasses
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from switchgear.breaker import Breaker
+from switchgear.breaker.values import Result, ResultKind
+from switchgear.fleet.circuit import LiveCircuit
+from switchgear.fleet.rows import Row
 from switchgear_alerts import incidents
+from switchgear_alerts.facts import read_circuit
 from switchgear_alerts.incidents import CircuitIncidents, FlapRules, observe, settle
+from switchgear_schemas import BreakerPolicy, Cause
 from tests.support.alert_values import NOON, seen
 
 STATES = ("closed", "open", "half_open", "forced_open", "disabled", "metrics_only")
@@ -52,6 +60,52 @@ def test_an_operator_who_forces_an_open_circuit_updates_the_incident_and_acknowl
     assert found[1].id == "search@1:updated-1"
 
 
+def test_a_command_for_a_time_holds_while_the_worker_publishes_other_causes_and_is_no_reason_after_a_failed_probe():
+    policy = BreakerPolicy()
+    live = LiveCircuit(Row(circuit_id="search", tool_name="search"), Breaker("search", policy, NOON), policy)
+    known = CircuitIncidents()
+
+    def after(published):
+        nonlocal known
+        known, changes = observe(known, read_circuit(published.value), NO_FLAPS)
+        return kinds(changes), known.incident.held, known.incident.facts.state
+
+    def forced(at, actor):
+        return live.command("force_open", at, actor=actor, reason="repair", until=NOON + 3600, policy=None)
+
+    assert after(forced(NOON, "ada")) == (["opened"], "forced_open", "forced_open")
+    assert known.incident.facts.stands_until == NOON + 3600
+    assert after(live.publish(NOON + 5, Cause(rule="set_policy", actor="bob"))) == ([], "forced_open", "forced_open")
+    assert known.incident.facts.why == "forced open by ada: repair"
+    assert after(forced(NOON + 6, "eve")) == ([], "forced_open", "forced_open")
+    assert known.incident.facts.why == "forced open by eve: repair"
+    transition = live.breaker.request_lease(NOON + 3600, "one")
+    assert after(live.follow(transition, NOON + 3600)) == ([], "forced_open", "half_open")
+    assert known.incident.facts.stands_until is None
+    lease = live.breaker.leases[0].lease_id
+    for each in range(policy.permitted_number_of_calls_in_half_open_state):
+        failed = Result(kind=ResultKind.FAILURE, duration_ms=1.0)
+        transition = live.breaker.record_event(NOON + 3601, failed, live.breaker.generation, lease)
+        if transition is not None:
+            break
+        live.breaker.request_lease(NOON + 3601, f"more-{each}")
+        lease = live.breaker.leases[-1].lease_id
+    assert after(live.follow(transition, NOON + 3601)) == ([], "open", "open")
+    assert "failed" in known.incident.facts.why
+    assert "eve" not in known.incident.facts.why
+
+
+def test_a_command_for_a_time_updates_an_incident_of_an_open_circuit_in_the_same_generation():
+    opened = seen("search", "open", 1, NOON)
+    known, _ = observe(CircuitIncidents(), opened, NO_FLAPS)
+    forced = seen("search", "forced_open", 1, NOON, rule="command", why="forced open by ada")
+    known, changes = observe(known, dataclasses.replace(forced, version=2), NO_FLAPS)
+    assert (kinds(changes), changes[0].acknowledged) == (["updated"], True)
+    known, changes = observe(known, dataclasses.replace(opened, version=3), NO_FLAPS)
+    assert changes == []
+    assert (known.incident.held, known.incident.facts.why) == ("forced_open", "forced open by ada")
+
+
 def test_disabling_the_breaker_ends_the_incident_and_says_so():
     _, found = play(["open", "disabled"])
     assert found[-1].note == "an operator disabled the circuit"
@@ -85,6 +139,16 @@ def test_a_record_that_is_older_than_the_last_one_changes_nothing():
 def test_a_lower_version_with_a_later_time_counts_because_the_topic_was_created_again():
     known, _ = play(["closed", "closed", "open"])
     assert kinds(observe(known, seen("search", "closed", 1, NOON + 3600), NO_FLAPS)[1]) == ["resolved"]
+
+
+def test_the_incidents_of_a_users_circuit_that_came_back_after_its_removal_have_ids_of_their_own():
+    ids = []
+    for begins in (NOON, NOON, NOON + 86_400):  # the first record comes twice, after a restart
+        known, _ = observe(
+            CircuitIncidents(), seen("search|user=ada", "open", 1, begins, scope="user"), FlapRules(opens=3)
+        )
+        ids.append(known.incident.id)
+    assert ids[0] == ids[1] != ids[2]
 
 
 def test_a_removed_circuit_ends_its_incident():

@@ -1,6 +1,7 @@
 """Quiet hours and the time of the digest, also across midnight and changes of the clock."""
 
 from datetime import UTC, datetime, time
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -37,6 +38,12 @@ def test_windows_that_follow_each_other_are_one():
     weekend = quiet(days=["sat", "sun"])
     nights = quiet(**{"from": "20:00", "to": "08:00"})
     assert next_loud((weekend, nights), local("2026-11-20 21:00"), ZURICH) == local("2026-11-23 08:00")
+
+
+def test_many_short_windows_end_where_an_hour_of_the_day_is_free():
+    halves = [f"{minutes // 60:02}:{minutes % 60:02}" for minutes in range(0, 23 * 60 + 1, 30)]
+    windows = tuple(quiet(**{"from": start, "to": end}) for start, end in pairwise(halves))
+    assert next_loud(windows, local("2026-11-21 00:10"), ZURICH) == local("2026-11-21 23:00")
 
 
 def test_a_route_that_is_always_quiet_has_no_loud_time():

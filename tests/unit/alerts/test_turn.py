@@ -1,6 +1,7 @@
 """A turn: what it takes from Kafka, and what it keeps while the disk or a receiver fails."""
 
 import asyncio
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -143,3 +144,15 @@ async def test_while_the_disk_is_full_what_is_given_up_is_kept_and_no_more_is_re
     (tmp_path / "dead").unlink()
     assert await step_until(one, consumer, lambda: not consumer.paused())
     assert await holds_within(lambda: len((tmp_path / "dead" / "dead.jsonl").read_text().splitlines()) == 2, 5)
+
+
+async def test_what_waits_is_also_sent_after_the_clock_of_the_machine_went_back(tmp_path, monkeypatch):
+    hook, consumer, rules = Hook(), Consumer(end=0), alerts_file(RULES.replace('wait = "0s"', 'wait = "1s"'))
+    one = Turn(rules, {"hook": hook}, State(), DeadLetters(tmp_path), AlertsMetrics(rules.receivers))
+    await one.begin(consumer, [PARTITION])
+    await one.step(consumer, consumer.fetch(circuit_record("search", "open", 1)))
+    ahead = time.time() - 7200 - time.monotonic()
+    clock = SimpleNamespace(time=lambda: ahead + time.monotonic(), monotonic=time.monotonic)
+    monkeypatch.setattr(turn_module, "time", clock)
+    assert await step_until(one, consumer, lambda: hook.told == [("opened", "search@1")])
+    await one.end()

@@ -2,32 +2,43 @@
 
 import asyncio
 import base64
+import contextlib
 import json
+import logging
+import shutil
+import subprocess
 import threading
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+import requests
+from msgspec.structs import replace
 from standardwebhooks.webhooks import Webhook
 
 from switchgear_alerts.config import parse
 from switchgear_alerts.errors import AlertsFileError, DeliveryError
 from switchgear_alerts.receivers import make_receiver
 from switchgear_alerts.receivers.base import Context
-from tests.support.alert_values import change, message
+from switchgear_cli.logs import configure_logging
+from switchgear_schemas.settings import load_settings
+from tests.support.alert_values import change, facts, message
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+WEBHOOK = 'type = "webhook"\nurl = "https://example.com"\nsecrets = ["env:NEW"]'
 OLD = "whsec_" + base64.b64encode(b"the secret of last month").decode()
 
 
 @pytest.fixture
 def server():
-    """A server that keeps requests and answers as ``answer`` says: status, headers, body."""
+    """A server that keeps requests and answers as ``answers``, then ``answer`` say: status, headers, body."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             body = self.rfile.read(int(self.headers["content-length"]))
             found.requests.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
-            status, headers, text = found.answer
+            status, headers, text = found.answers.pop(0) if found.answers else found.answer
             self.send_response(status)
             for name, value in {"content-length": str(len(text)), **headers}.items():
                 self.send_header(name, value)
@@ -38,7 +49,7 @@ def server():
             pass
 
     found = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.requests, found.answer = [], (200, {}, b"ok")
+    found.requests, found.answers, found.answer = [], [], (200, {}, b"ok")
     found.url = f"http://127.0.0.1:{found.server_port}"
     thread = threading.Thread(target=found.serve_forever)
     thread.start()
@@ -77,6 +88,26 @@ async def test_a_webhook_is_signed_with_the_new_and_the_old_secret(server, monke
         assert Webhook(secret).verify(body, headers)["type"] == "switchgear.incident.opened"
 
 
+@pytest.mark.parametrize("length", range(23, 66))
+def test_a_webhook_takes_keys_of_24_to_64_bytes_padded_or_not(monkeypatch, length):
+    padded = f"whsec_{base64.b64encode(bytes(range(length))).decode()}"
+    for secret in (padded, padded.rstrip("="), padded.removeprefix("whsec_")):
+        fits = (
+            contextlib.nullcontext() if 24 <= length <= 64 else pytest.raises(AlertsFileError, match="24 to 64 bytes")
+        )
+        with fits:
+            receiver(monkeypatch, WEBHOOK, NEW=secret)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+def test_the_command_of_the_hint_makes_a_secret_that_a_webhook_takes(monkeypatch):
+    with pytest.raises(AlertsFileError) as caught:
+        receiver(monkeypatch, WEBHOOK, NEW="short")
+    command = caught.value.hint.removeprefix("Make one: ").removesuffix(".")
+    made = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
+    receiver(monkeypatch, WEBHOOK, NEW=made)
+
+
 async def test_pagerduty_gets_the_key_in_the_body_only(server, monkeypatch):
     one = receiver(monkeypatch, f'type = "pagerduty"\nurl = "{server.url}"\nrouting_key = "env:KEY"', KEY="the-key")
     await sent(one, message(change()))
@@ -84,6 +115,18 @@ async def test_pagerduty_gets_the_key_in_the_body_only(server, monkeypatch):
     assert path == "/v2/enqueue"
     assert json.loads(body)["routing_key"] == "the-key"
     assert "the-key" not in str(headers)
+
+
+async def test_pagerduty_gets_each_event_once_although_it_refuses_many_of_a_message(server, monkeypatch):
+    one = receiver(monkeypatch, f'type = "pagerduty"\nurl = "{server.url}"\nrouting_key = "env:KEY"', KEY="the-key")
+    many = message(*[change(f"tool-{n}", "resolved") for n in range(50)])
+    server.answers = [(202, {}, b""), (429, {}, b"too many events")] * 49
+    for _ in range(49):
+        with pytest.raises(DeliveryError, match="HTTP 429"):
+            await one.send(many)
+    assert await sent(one, many) == ["HTTP 200"]
+    taken = [json.loads(body)["dedup_key"] for number, (_, _, body) in enumerate(server.requests) if number % 2 == 0]
+    assert taken == [f"tool-{n}@1" for n in range(50)]
 
 
 async def test_alertmanager_gets_a_login_and_open_alerts_again(server, monkeypatch):
@@ -124,6 +167,67 @@ async def test_apprise_sends_text(server, monkeypatch):
     server.answer = (500, {}, b"")
     with pytest.raises(DeliveryError, match="refused"):
         await sent(one, message(change("other")))
+
+
+HOSTILE = facts("<@U123>", last_error="502 <html> @everyone @here <!channel> <!subteam^S1> & co " + "x" * 450)
+
+
+async def test_nobody_is_mentioned_through_apprise(server, monkeypatch):
+    one = receiver(
+        monkeypatch, 'type = "apprise"\nurls = ["env:URL"]', URL=f"json://127.0.0.1:{server.server_port}/hook"
+    )
+    await sent(one, message(change(facts=HOSTILE)))
+    body = json.loads(server.requests[0][2])
+    for mention in ("@everyone", "@here", "<!", "<@"):
+        assert mention not in body["title"] + body["message"]
+    assert "@\u200beveryone" in body["message"]
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "longest"),
+    [
+        (f"discord://{'a' * 26}/{'b' * 32}/", "content", 2000),
+        (f"tgram://123456789:{'a' * 20}/12315544/", "text", 4096),
+        (f"pover://{'u' * 30}@{'a' * 30}", "message", 1024),
+    ],
+)
+async def test_a_long_text_comes_through_apprise_in_a_few_messages_that_the_service_takes(
+    monkeypatch, url, key, longest
+):
+    posted = []
+
+    def post(_session, **given):
+        posted.append(given.get("json") or given["data"])
+        answer = requests.Response()
+        answer.status_code, answer._content = 200, b"{}"
+        return answer
+
+    monkeypatch.setattr("requests.Session.request", post)
+    monkeypatch.setattr("apprise.NotifyBase.request_rate_per_sec", 0)
+    one = receiver(monkeypatch, 'type = "apprise"\nurls = ["env:URL"]', URL=url)
+    long = message(
+        *[change(f"tool-{n}", facts=replace(HOSTILE, why=f"{'x' * 900} <html> Last line")) for n in range(20)]
+    )
+    assert await sent(one, long) == ["taken by Apprise"]
+    bodies = [(json.loads(each) if isinstance(each, str | bytes) else each)[key] for each in posted]
+    assert 1 < len(bodies) <= 6
+    assert max(map(len, bodies)) <= longest
+    shown = sum(body.count("Last line") for body in bodies)
+    assert 1 < shown < 20
+    assert bodies[-1].rstrip().endswith(f"… and {20 - shown} more")
+    if url.startswith("tgram"):
+        assert "&lt;\u200bhtml&gt;" in "".join(bodies)  # it is HTML there
+
+
+def test_apprise_does_not_log_urls_with_their_tokens(server, monkeypatch, capsys):
+    level = logging.getLogger("apprise").level
+    configure_logging(load_settings(log_level="debug"))
+    url = f"json://127.0.0.1:{server.server_port}/hook/verysecrettoken"
+    one = receiver(monkeypatch, 'type = "apprise"\nurls = ["env:URL"]', URL=url)
+    asyncio.run(sent(one, message(change())))
+    logging.getLogger("apprise").setLevel(level)
+    assert server.requests
+    assert "verysecret" not in capsys.readouterr().err
 
 
 async def test_apprise_tries_again_only_the_services_that_do_not_have_the_message(server, monkeypatch):
@@ -195,6 +299,38 @@ async def test_an_error_shows_neither_the_login_nor_the_password_of_a_proxy(serv
         await sent(one, message(change()))
     assert login not in str(caught.value)
     assert "eve" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "least", "most"),
+    [
+        ("7.5", 7.5, 7.5),
+        (format_datetime(datetime.now(UTC) + timedelta(seconds=1000), usegmt=True), 900, 1000),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 0, 0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 3600, 3600),
+        ("99999999999999999999", 3600, 3600),
+        ("-1", 0, 0),
+        ("nan", 0, 0),
+        ("soon", None, None),
+        ("Fri, 99 Dec 2026 23:59:59 GMT", None, None),
+    ],
+)
+async def test_a_receiver_may_ask_for_a_wait_in_seconds_or_until_a_date_of_at_most_an_hour(
+    server, monkeypatch, said, least, most
+):
+    server.answer = (503, {"retry-after": said}, b"")
+    one = receiver(monkeypatch, 'type = "slack"\nurl = "env:URL"', URL=server.url)
+    with pytest.raises(DeliveryError) as caught:
+        await sent(one, message(change()))
+    asked = caught.value.retry_after_s
+    assert asked is None if least is None else least <= asked <= most
+
+
+async def test_a_token_file_with_a_byte_order_mark_is_read_without_it(server, monkeypatch, tmp_path):
+    (tmp_path / "token").write_bytes("\ufefftoken-of-alertmanager\r\n".encode())
+    one = receiver(monkeypatch, f'type = "alertmanager"\nurl = "{server.url}"\ntoken = "file:{tmp_path / "token"}"')
+    await sent(one, message(change()))
+    assert server.requests[0][1]["authorization"] == "Bearer token-of-alertmanager"
 
 
 async def test_a_receiver_that_is_away_is_tried_again(monkeypatch):
@@ -287,6 +423,21 @@ async def test_an_email_is_tried_again_only_for_recipients_who_may_still_take_it
         ('type = "slack"\nurl = "env:INNER"', "private network"),
         ('type = "webhook"\nurl = "https://example.com"\nsecrets = ["env:PLAIN"]', "is not base64 of 24 to 64 bytes"),
         ('type = "apprise"\nurls = ["env:PLAIN2"]', "can't read the URL in env:PLAIN2"),
+        (
+            'type = "alertmanager"\nurl = "https://example.com"\ntoken = "env:LINES"',
+            "Key token: the secret in env:LINES",
+        ),
+        ('type = "alertmanager"\nurl = "https://example.com"\ntoken = "env:ACCENT"', "Key token: .* ASCII"),
+        ('type = "cloudevents"\nurl = "https://example.com"\ntoken = "env:LINES"', "Key token: .* ASCII"),
+        ('type = "pagerduty"\nrouting_key = "env:LINES"', "Key routing_key: .* ASCII"),
+        (
+            'type = "alertmanager"\nurl = "https://example.com"\nusername = "ada"\npassword = "env:LINES"',
+            "Key password: the secret in env:LINES is not one line",
+        ),
+        (
+            'type = "email"\nhost = "h"\nfrom = "a@x.org"\nto = ["b@x.org"]\nusername = "ada"\npassword = "env:LINES"',
+            "Key password: the secret in env:LINES is not one line",
+        ),
     ],
 )
 def test_a_secret_that_can_not_be_used_is_named_by_its_reference_only(monkeypatch, options, said):
@@ -298,6 +449,48 @@ def test_a_secret_that_can_not_be_used_is_named_by_its_reference_only(monkeypatc
             PLAIN="http://example.com/verysecret",
             PLAIN2="verysecret",
             INNER="https://10.0.0.1/verysecret",
+            LINES="verysecret\nverysecret",
+            ACCENT="verysecrét",
         )
     assert "verysecret" not in str(caught.value)
     assert "[receivers.it]" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        *[
+            (f'type = "email"\nhost = "h"\nfrom = "a@x.org"\nto = ["b@x.org", "{wrong}"]', "to")
+            for wrong in (
+                "ops",
+                "a@x.org, c@x.org",
+                "x@x.org\\nBcc: y@x.org",
+                "Ops <ops@x.org>",
+                "",
+                "=?utf-8?q?a?=@x.org",
+            )
+        ],
+        ('type = "email"\nhost = "h"\nfrom = "=?utf-8?q?a?=@x.org"\nto = ["b@x.org"]', "from"),
+        *[
+            (f'type = "cloudevents"\nurl = "https://example.com"\nsource = "{wrong}"', "source")
+            for wrong in ("", " ", "has space", "a\\nb", "ü", "50%")
+        ],
+        *[
+            (f'type = "alertmanager"\nurl = "https://example.com"\nlabels = {{ "{wrong}" = "eu" }}', "labels")
+            for wrong in ("", "my-cluster", "1st", "a\\n")
+        ],
+        ('type = "alertmanager"\nurl = "https://example.com"\nusername = "a:b"\npassword = "env:X"', "username"),
+        (
+            'type = "email"\nhost = "h"\nfrom = "a@x.org"\nto = ["b@x.org"]\nusername = "a\\nb"\npassword = "env:X"',
+            "username",
+        ),
+    ],
+)
+def test_the_file_can_not_name_an_address_a_source_or_a_label_that_is_none(monkeypatch, options, key):
+    with pytest.raises(AlertsFileError, match=key):
+        receiver(monkeypatch, options)
+
+
+@pytest.mark.parametrize("source", ["/switchgear", "https://example.com/sw?a=b#c", "urn:x:y", "a%20b"])
+def test_the_source_of_cloudevents_is_a_uri_reference(monkeypatch, source):
+    receiver(monkeypatch, f'type = "cloudevents"\nurl = "https://example.com"\nsource = "{source}"')
