@@ -68,6 +68,8 @@ export interface Tool extends Circuit {
   saved: Saved;
   blast: { services: number; users: number; sessions: number; top_services: string[] } | null;
   local_opens?: number | unknown[];
+  /** Circuits of single users and sessions that refuse calls. */
+  scoped_open?: number;
 }
 export interface Family extends Circuit {
   tools: string[];
@@ -161,19 +163,25 @@ export interface ToolAnswer {
   recent: Call[];
   waste: Waste;
   policy: PolicyValue[];
+  /** Why the policy is unknown. */
+  policy_error?: string | null;
   callers: { service: string | null; host: string | null; calls: number; errors: number }[];
 }
 export interface Transition {
   at: string;
   circuit_id: string;
   tool: string;
+  scope: "tool" | "user" | "session" | "family";
   from: State | null;
   to: State;
   why: string | null;
   actor: string | null;
 }
 export interface TimelineAnswer {
+  /** The newest ones, oldest first. */
   transitions: Transition[];
+  /** Whether older ones of the period are left out. */
+  truncated: boolean;
   series: Series;
   marks: { at: string; kind: string; text: string }[];
 }

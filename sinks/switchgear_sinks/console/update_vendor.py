@@ -30,13 +30,15 @@ class Copy:
         source: The file in the package.
         target: The name of the copy.
         imports: Names of packages in imports, and the files that replace them. A browser can't find a package by its name.
-        ending: Text that makes a module of a script.
+        beginning: Text that makes a module of a script, before it.
+        ending: The same, after it.
     """
 
     package: str
     source: str
     target: str
     imports: tuple[tuple[str, str], ...] = ()
+    beginning: str = ""
     ending: str = ""
 
 
@@ -46,6 +48,14 @@ COPIES: Final = (
     Copy("preact", "LICENSE", "preact.LICENSE.txt"),
     Copy("htm", "dist/htm.mjs", "htm.js"),
     Copy("htm", "LICENSE", "htm.LICENSE.txt"),
+    Copy(
+        "smol-toml",
+        "dist/index.cjs",
+        "smol-toml.js",
+        beginning="const exports = {};\n",
+        ending="\nexport default exports;\n",
+    ),
+    Copy("smol-toml", "LICENSE", "smol-toml.LICENSE.txt"),
     Copy("uplot", "dist/uPlot.iife.min.js", "uplot.js", ending="\nexport default uPlot;\n"),
     Copy("uplot", "dist/uPlot.min.css", "uplot.css"),
     Copy("uplot", "LICENSE", "uplot.LICENSE.txt"),
@@ -58,7 +68,7 @@ def copied(copy: Copy) -> str:
     text = re.sub(r"^//# sourceMappingURL=.*\n?", "", text, flags=re.MULTILINE)
     for package, file in copy.imports:
         text = re.sub(rf'from *"{re.escape(package)}"', f'from"{file}"', text)
-    return text.rstrip("\n") + (copy.ending or "\n")
+    return copy.beginning + text.rstrip("\n") + (copy.ending or "\n")
 
 
 def main() -> int:

@@ -36,6 +36,7 @@ test("empty parameters are left out of an address", () => {
 test("a login goes on to a page of this site only", () => {
   for (const next of [
     "//evil.example",
+    "//[",
     "https://evil.example",
     "/\\evil.example",
     "javascript:alert(1)",

@@ -24,15 +24,22 @@ test("settings with a dot are values of a table", () => {
   );
 });
 
-test("what an operator set lies over the file's table of the same pattern", () => {
+test("what an operator set lies over the file's table of the same pattern, its default and what is built in", () => {
   const answer = {
+    built_in: { x: 0, w: 7, v: 8 },
+    default: { v: 5 },
     rules: [{ pattern: "a*", values: { x: 1, y: 2 } }],
     overrides: [
       { pattern: "a*", values: { x: 3 } },
       { pattern: "b", values: { x: 9 } },
     ],
   };
-  assert.deepEqual(currentPolicy(answer, "a*"), { x: 3, y: 2 });
+  assert.deepEqual(currentPolicy(answer, "a*"), {
+    x: 3,
+    w: 7,
+    v: 5,
+    y: 2,
+  });
   assert.deepEqual(currentPolicy({ rules: [], overrides: null }, "a*"), {});
   assert.deepEqual(currentPolicy(null, "a*"), {});
 });

@@ -5,6 +5,7 @@ import {
   FIELD_GROUPS,
   valueOf,
 } from "../../../../sinks/switchgear_sinks/console/assets/js/policy-fields.js";
+import { valuesIn } from "../../../../sinks/switchgear_sinks/console/assets/js/policies.js";
 import {
   parsePolicy,
   withValue,
@@ -25,8 +26,11 @@ wasted_tokens = "off"
 broken_failure_rate = 5e-1
 `;
 
+/** Without prototypes, which the library's tables don't have. */
+const bare = (value) => JSON.parse(JSON.stringify(value));
+
 test("a table of a policy file is read", () => {
-  assert.deepEqual(parsePolicy(TEXT), {
+  assert.deepEqual(bare(parsePolicy(TEXT)), {
     policy: {
       failure_rate_threshold: 0.3,
       minimum_number_of_calls: 1000,
@@ -47,14 +51,31 @@ test("what is written is read back the same", () => {
 });
 
 test("a line that can't be read is named", () => {
+  assert.match(parsePolicy("a = 1\nb = yes").problem, /^Line 2: invalid value/);
+  assert.match(parsePolicy("just words").problem, /^Line 1: /);
   assert.match(
-    parsePolicy("a = 1\nb = yes").problem,
-    /^Line 2: yes is not a number/,
+    parsePolicy("jitter = 0.1\njitter.x = 2").problem,
+    /^Line 2: .*redefine/,
   );
+});
+
+test("values of two tables are a problem, because one of them would be lost", () => {
   assert.match(
-    parsePolicy("just words").problem,
-    /^Line 1: write name = value/,
+    parsePolicy("[tools.a]\njitter = 0.1\n[tools.b]\njitter = 0.2").problem,
+    /one table/,
   );
+  assert.deepEqual(parsePolicy("[default]\njitter = 0.1").policy, {
+    jitter: 0.1,
+  });
+});
+
+test("a name that every object of JavaScript has is a name like any other", () => {
+  const { policy } = parsePolicy('__proto__.x = "1"\nconstructor = 2');
+  assert.equal({}.x, undefined);
+  assert.deepEqual(Object.keys(policy), ["__proto__", "constructor"]);
+  assert.deepEqual(valuesIn({}, { constructor: 2 }), {
+    constructor: undefined,
+  });
 });
 
 test("a field takes percentages, off and lists, and an empty one leaves the value out", () => {

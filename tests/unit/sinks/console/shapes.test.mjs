@@ -7,6 +7,7 @@ import {
   bandSegments,
   beatPaths,
   linePath,
+  searchable,
   spansOf,
 } from "../../../../sinks/switchgear_sinks/console/assets/js/shapes.js";
 import { commandsFor } from "../../../../sinks/switchgear_sinks/console/assets/js/states.js";
@@ -113,4 +114,18 @@ test("circuits of a glob are one band, open while any of them is", () => {
     { at: at(1), state: "open" },
     { at: at(5), state: "closed" },
   ]);
+});
+
+test("the text of a pattern that finds its calls is in the example too", () => {
+  assert.equal(
+    searchable(
+      "GET <url> timed out after <n> ms",
+      "GET http://a timed out after 5 ms",
+    ),
+    "timed out after",
+  );
+  assert.equal(
+    searchable("Traceback in handler: <n>", "Traceback\nin handler: 5"),
+    "Traceback",
+  );
 });

@@ -234,3 +234,28 @@ test("a refresh of the tools in trouble takes the advice from those that have re
   );
   assert.equal(store.tools.get("fine").stats.calls, 100, "its numbers stay");
 });
+
+test("a server that opened after an answer was computed stays, with the tools that are known now", () => {
+  const store = loaded([{ ...tool("mcp:a:x", "closed"), family: "mcp:a" }]);
+  const record = {
+    ...tool("mcp:a", "open"),
+    circuit_id: "mcp:a|family",
+    family: "mcp:a",
+    is_family: true,
+  };
+  store.applyCircuit(record, AT);
+  store.refresh(
+    {
+      checked_at: new Date(AT).toISOString(),
+      data: {},
+      fleet,
+      tools: [],
+      families: [],
+    },
+    AT,
+  );
+  const [family] = store.brokenFamilies();
+  assert.equal(family.state, "open");
+  assert.deepEqual(store.toolsOf(family), ["mcp:a:x"]);
+  assert.equal(store.refusingFamily(store.tools.get("mcp:a:x")), family);
+});

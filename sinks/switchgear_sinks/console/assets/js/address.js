@@ -51,8 +51,8 @@ export const toolAddress = (name, params = {}) => address(`/tool/${encodeURIComp
  * @param {string | undefined} next
  */
 export function safeNext(next) {
-  if (!next || !next.startsWith("/") || /[\\\s\u0000-\u001f]/.test(next)) return "/";
+  if (!next || !next.startsWith("/") || next.startsWith("//") || /[\\\s\u0000-\u001f]/.test(next)) return "/";
   const base = "http://console.invalid";
   const parsed = new URL(next, base);
-  return parsed.origin === base && !next.startsWith("//") ? parsed.pathname + parsed.search : "/";
+  return parsed.origin === base ? parsed.pathname + parsed.search : "/";
 }

@@ -88,7 +88,7 @@ export async function send(method, path, body) {
  * @template T
  * @param {string | null} path null loads nothing
  * @param {Record<string, unknown>} [params]
- * @param {number} [everyMs] load again after this time
+ * @param {number} [everyMs] load again this long after the last answer
  */
 export function useResource(path, params = {}, everyMs = 0) {
   const [held, setHeld] = useState(
@@ -107,14 +107,19 @@ export function useResource(path, params = {}, everyMs = 0) {
     const aborter = new AbortController();
     const samePath = shown.current === path;
     shown.current = path;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    let timer;
     setHeld((before) => ({ ...before, data: samePath ? before.data : null, error: null, loading: true }));
-    get(path, params, aborter.signal).then(
-      (data) => setHeld({ data: /** @type {T} */ (data), error: null, loading: false, key }),
-      (error) => {
-        if (!aborter.signal.aborted) setHeld((before) => ({ ...before, error, loading: false }));
-      },
-    );
-    const timer = everyMs ? setTimeout(() => setRound((value) => value + 1), everyMs) : undefined;
+    get(path, params, aborter.signal)
+      .then(
+        (data) => setHeld({ data: /** @type {T} */ (data), error: null, loading: false, key }),
+        (error) => {
+          if (!aborter.signal.aborted) setHeld((before) => ({ ...before, error, loading: false }));
+        },
+      )
+      .finally(() => {
+        if (everyMs && !aborter.signal.aborted) timer = setTimeout(() => setRound((value) => value + 1), everyMs);
+      });
     return () => {
       aborter.abort();
       clearTimeout(timer);

@@ -16,6 +16,7 @@ import { ToolPage } from "./pages/tool.js";
 import { ErrorNotice } from "./parts/notices.js";
 import { Shell } from "./parts/shell.js";
 import { ToolName } from "./parts/state.js";
+import { forgetToasts } from "./parts/toasts.js";
 import { loadSession } from "./session.js";
 import { go, useRoute } from "./state.js";
 
@@ -55,6 +56,7 @@ export function App() {
   useEffect(() => {
     const onUnauthorized = () => {
       live.stop();
+      forgetToasts();
       setReady(false);
       if (location.pathname !== "/login")
         go("/login", { next: location.pathname + location.search }, { replace: true });
@@ -64,10 +66,19 @@ export function App() {
     return () => removeEventListener(UNAUTHORIZED, onUnauthorized);
   }, []);
 
+  const begun = useRef(false);
+  useEffect(() => {
+    // Back from the login to a page that needs it.
+    if (begun.current && !ready && route.page !== "login") void enter();
+    begun.current = true;
+  }, [route.page]);
+
   const arrived = useRef(false);
   useEffect(() => {
     // A reader with a screen reader or a keyboard begins at the content of the new page.
-    if (arrived.current) document.getElementById("main")?.focus({ preventScroll: true });
+    const main = document.getElementById("main");
+    if (arrived.current) main?.focus({ preventScroll: true });
+    main?.scrollTo(0, 0);
     arrived.current = ready;
   }, [route.page, route.tool, ready]);
 

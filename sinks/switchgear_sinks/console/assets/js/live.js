@@ -17,6 +17,8 @@ const CONNECT_LIMIT_MS = 20_000;
 const REFRESH_MS = 30_000;
 const REFRESH_AFTER_CHANGE_MS = 3_000;
 const REFRESH_AT_MOST_EVERY_MS = 8_000;
+/** A browser has six connections to a server. A tab that stays hidden gives its own back. */
+const HIDDEN_MS = 60_000;
 
 class Live {
   constructor() {
@@ -33,6 +35,8 @@ class Live {
     this.triedAt = 0;
     this.loadedAt = 0;
     this.refreshAt = Infinity;
+    this.hiddenSince = 0;
+    this.onVisibility = () => this.check();
     /** @type {EventSource | null} */
     this.source = null;
     /** @type {Set<() => void>} */
@@ -44,11 +48,13 @@ class Live {
   start() {
     if (this.timer) return;
     this.timer = setInterval(() => this.check(), 1_000);
+    document.addEventListener("visibilitychange", this.onVisibility);
     void this.connect();
   }
 
   stop() {
     clearInterval(this.timer);
+    document.removeEventListener("visibilitychange", this.onVisibility);
     this.timer = 0;
     this.source?.close();
     this.source = null;
@@ -158,6 +164,13 @@ class Live {
   /** Notice a silent connection, and connect again: a browser gives up after an answer that isn't a stream. */
   check() {
     const now = Date.now();
+    this.hiddenSince = document.hidden ? this.hiddenSince || now : 0;
+    if (this.hiddenSince && now - this.hiddenSince > HIDDEN_MS) {
+      this.source?.close();
+      this.source = null;
+      this.connection = "connecting";
+      return;
+    }
     if (this.connection === "live" && now - this.heardAt > SILENT_MS) this.lose();
     const given =
       this.source === null || this.source.readyState === EventSource.CLOSED || now - this.heardAt > SILENT_MS;

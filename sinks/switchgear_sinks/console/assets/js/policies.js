@@ -3,17 +3,16 @@
 /** @import { PolicyValue } from "../../types.js" */
 
 /**
- * Return the values that a pattern has now, by its own table and by operators. Other tables may add more.
+ * Return the values that a pattern has now: the built-in ones, the file's default, its own table, and what operators set. Tables of
+ * other patterns may change some of its tools.
  * @param {any} answer of /v1/policies
  * @param {string} pattern
  * @returns {Record<string, unknown>}
  */
 export function currentPolicy(answer, pattern) {
   const tables = [...(answer?.rules ?? []), ...(answer?.overrides ?? [])];
-  return Object.assign(
-    {},
-    ...tables.filter((table) => table.pattern === pattern).map((table) => table.policy ?? table.values ?? {}),
-  );
+  const own = tables.filter((table) => table.pattern === pattern).map((table) => table.values ?? {});
+  return Object.assign({}, answer?.built_in, answer?.default, ...own);
 }
 
 /**
@@ -43,7 +42,7 @@ export function valuesIn(present, policy) {
     typeof value === "object" && value !== null && !Array.isArray(value);
   return Object.fromEntries(
     Object.entries(policy).map(([name, value]) => {
-      const held = present[name];
+      const held = Object.hasOwn(present, name) ? present[name] : undefined;
       if (!isTable(value) || !isTable(held)) return [name, held];
       return [
         name,

@@ -85,6 +85,19 @@ export function anyOpen(changes) {
 }
 
 /**
+ * Return the text of an error pattern that finds its calls: its longest part between placeholders that the example has too. The
+ * pattern has one space where the example may have a line break; then it is a word.
+ * @param {string} template
+ * @param {string} example
+ */
+export function searchable(template, example) {
+  const parts = template.split(/<[^>]*>|\{[^}]*\}|\*/).map((part) => part.trim());
+  const longest = (/** @type {string[]} */ texts) =>
+    texts.reduce((best, text) => (text.length > best.length ? text : best), "");
+  return longest(parts.filter((part) => example.includes(part))) || longest(parts.flatMap((part) => part.split(" ")));
+}
+
+/**
  * Return the path of a small line through values.
  * @param {number[]} values
  * @param {number} width

@@ -143,9 +143,9 @@ export class Store {
       if (this.troubled.has(name) && !troubled.has(name) && tool.state === "closed")
         this.tools.set(name, { ...tool, ...CALM });
     this.troubled = new Set(troubled.keys());
-    this.families = new Map(
-      now.families.map((family) => [nameOf(family), newer(withForcedState(family), this.families.get(nameOf(family)))]),
-    );
+    // A server that the stream has brought stays: the answer may be older than its first record.
+    for (const family of now.families)
+      this.families.set(nameOf(family), newer(withForcedState(family), this.families.get(nameOf(family))));
     this.fleet = now.fleet;
     this.data = now.data;
     this.countStates();
@@ -243,6 +243,18 @@ export class Store {
 
   brokenFamilies() {
     return [...this.families.values()].filter(isBroken);
+  }
+
+  /** Return the server whose circuit refuses a tool's calls, or null. @param {Tool} tool */
+  refusingFamily(tool) {
+    const family = tool.family === null ? undefined : this.families.get(tool.family);
+    return family && isBroken(family) ? family : null;
+  }
+
+  /** Return the names of the tools behind a server. @param {Family} family */
+  toolsOf(family) {
+    const name = nameOf(family);
+    return [...this.tools.values()].filter((tool) => tool.family === name).map((tool) => tool.tool);
   }
 }
 

@@ -1,6 +1,6 @@
 import { get, useResource } from "../api.js";
 import { duration, plural } from "../format.js";
-import { html, useEffect, useState } from "../html.js";
+import { html, useEffect, useRef, useState } from "../html.js";
 import { useLive } from "../live.js";
 import { CallsTable } from "../parts/calls-table.js";
 import { Empty, ErrorNotice, Loaded, Loading } from "../parts/notices.js";
@@ -23,6 +23,7 @@ const CLASSES = [
 ];
 const WINDOWS = /** @type {[string, string][]} */ ([
   ["1", "Last hour"],
+  ["6", "Last 6 hours"],
   ["24", "Last day"],
   ["168", "Last week"],
 ]);
@@ -84,7 +85,13 @@ function FoundCalls({ params }) {
   const key = JSON.stringify([params.hours, ...NAMES.map((name) => params[name])]);
   const [found, setFound] = useState(/** @type {{ items: Call[], next: string | null } | null} */ (null));
   const [error, setError] = useState(/** @type {Error | null} */ (null));
-  const load = async (/** @type {string | null} */ after, /** @type {AbortSignal} */ signal) => {
+  const [busy, setBusy] = useState(false);
+  const aborter = useRef(/** @type {AbortController | null} */ (null));
+  const load = async (/** @type {string | null} */ after) => {
+    aborter.current?.abort(); // two answers at once would mix two searches
+    aborter.current = new AbortController();
+    const { signal } = aborter.current;
+    setBusy(true);
     const since = new Date(store.serverNow(Date.now()) - Number(params.hours ?? 24) * 3_600_000).toISOString();
     try {
       const asked = Object.fromEntries(NAMES.map((name) => [name, params[name]]));
@@ -95,16 +102,16 @@ function FoundCalls({ params }) {
     } catch (problem) {
       if (!signal.aborted) setError(/** @type {Error} */ (problem));
     }
+    if (!signal.aborted) setBusy(false);
   };
   useEffect(() => {
-    const aborter = new AbortController();
-    void load(null, aborter.signal);
-    return () => aborter.abort();
+    void load(null);
+    return () => aborter.current?.abort();
   }, [key]);
-  return html`<section class="block" aria-label="Found calls" aria-busy=${found === null}>
+  return html`<section class="block" aria-label="Found calls" aria-busy=${busy}>
     <${ErrorNotice} error=${error} />
     ${found === null ? (error ? null : html`<${Loading} rows=${10} />`) : found.items.length ? html`<${CallsTable} calls=${found.items} label="Found calls" />` : html`<${Empty} title="No call fits">Take a filter away, or look further back.<//>`}
-    ${found?.next ? html`<button type="button" class="button wide" onClick=${() => load(found.next, new AbortController().signal)}>Show more</button>` : null}
+    ${found?.next ? html`<button type="button" class="button wide" disabled=${busy} onClick=${() => load(found.next)}>Show more</button>` : null}
   </section>`;
 }
 

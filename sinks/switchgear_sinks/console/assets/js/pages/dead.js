@@ -1,4 +1,5 @@
 import { get, send, useResource } from "../api.js";
+import { jsonProblem, prettyJson, withoutSpace } from "../exact-json.js";
 import { bytes } from "../format.js";
 import { html, useEffect, useState } from "../html.js";
 import { Empty, ErrorNotice, Loaded } from "../parts/notices.js";
@@ -15,6 +16,7 @@ export function DeadPage({ route }) {
   const { reason = "", letter = "", after = "" } = route.params;
   const resource = useResource("/v1/dead-letters", { reason, after });
   const [typed, setTyped] = useState(reason);
+  useEffect(() => setTyped(reason), [reason]);
   return html`<div class="page">
     <form class="filters short" role="search" aria-label="Dead letters" onSubmit=${(/** @type {Event} */ event) => {
       event.preventDefault();
@@ -28,7 +30,7 @@ export function DeadPage({ route }) {
       <section class="block" aria-label="Letters"><${Loaded} resource=${resource} rows=${8}>
         ${(
           /** @type {any} */ answer,
-        ) => html`<${Letters} letters=${answer.items ?? answer.letters ?? []} chosen=${letter} />
+        ) => html`<${Letters} letters=${answer.items ?? answer.letters ?? []} chosen=${letter} narrowed=${reason !== "" || after !== ""} />
           ${answer.next ? html`<button type="button" class="button wide" onClick=${() => setParams({ after: answer.next })}>Older letters</button>` : null}`}
       <//></section>
       ${letter ? html`<${Letter} key=${letter} id=${letter} onRetried=${resource.reload} />` : null}
@@ -36,8 +38,9 @@ export function DeadPage({ route }) {
   </div>`;
 }
 
-/** @param {{ letters: DeadLetter[], chosen: string }} props */
-function Letters({ letters, chosen }) {
+/** @param {{ letters: DeadLetter[], chosen: string, narrowed: boolean }} props */
+function Letters({ letters, chosen, narrowed }) {
+  if (!letters.length && narrowed) return html`<${Empty} title="No letter fits">Search for another reason.<//>`;
   if (!letters.length) return html`<${Empty} title="No dead letters">Every message so far was a valid event.<//>`;
   return html`<div class="scroll" tabindex="0"><table class="rows"><caption class="hidden-text">Dead letters</caption>
     <thead><tr><th scope="col">Time</th><th scope="col" class="grow">Reason</th><th scope="col" class="medium">Field</th><th scope="col" class="num roomy">Size</th></tr></thead>
@@ -62,7 +65,7 @@ function Letter({ id, onRetried }) {
     get(`/v1/dead-letters/${encodeURIComponent(id)}`).then((answer) => {
       const found = /** @type {DeadLetter} */ (answer);
       setLetter(found);
-      setValue(pretty(found.text ?? String(found.value ?? "")));
+      setValue(prettyJson(found.text ?? String(found.value ?? "")));
     }, setError);
   }, [id]);
   const problem = jsonProblem(value);
@@ -72,7 +75,7 @@ function Letter({ id, onRetried }) {
     setError(null);
     try {
       await send("POST", `/v1/dead-letters/${encodeURIComponent(id)}/retry`, {
-        value: JSON.stringify(JSON.parse(value)),
+        value: withoutSpace(value),
         reason,
       });
       toast({ title: "Sent again", text: `The dead letter ${id} was sent with your value.` });
@@ -98,7 +101,7 @@ function Letter({ id, onRetried }) {
             .filter(([, held]) => held)
             .map(([name, held]) => html`<div key=${name}><dt>${name}</dt><dd class="mono">${held}</dd></div>`)}</dl>
           <label class="field"><span>Value <em>fix it, then send it again</em></span><textarea class="mono editor" rows="14" spellcheck=${false} readonly=${!mayOperate()} value=${value} aria-invalid=${problem !== ""} onInput=${(/** @type {any} */ event) => setValue(event.target.value)}></textarea></label>
-          ${letter.hex ? html`<details><summary>As bytes</summary><pre class="hex">${letter.hex}</pre></details>` : null}
+          ${letter.hex ? html`<details><summary>As bytes</summary><pre class="hex" tabindex="0">${letter.hex}</pre></details>` : null}
           ${
             mayOperate()
               ? html`<${ReasonField} value=${reason} onInput=${setReason} placeholder="Why it may be sent again" />
@@ -109,23 +112,4 @@ function Letter({ id, onRetried }) {
         : null
     }
   </section>`;
-}
-
-/** @param {string} text */
-function pretty(text) {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
-  }
-}
-
-/** @param {string} text */
-function jsonProblem(text) {
-  try {
-    JSON.parse(text);
-    return "";
-  } catch (error) {
-    return `It isn't JSON: ${/** @type {Error} */ (error).message}`;
-  }
 }

@@ -25,19 +25,19 @@ export function NowPage({ route }) {
   const now = store.serverNow(Date.now());
   const tools = store.sorted();
   const families = store.brokenFamilies();
-  const behind = new Set(families.map((family) => family.family ?? family.tool));
   const broken = tools.filter(isBroken);
+  const refused = tools.filter((tool) => isBroken(tool) || store.refusingFamily(tool)).length;
   // A tool of a refused server is on that server's card, unless its own circuit is open too.
   const all = route.params.cards === "all";
   const cards = all ? broken : broken.slice(0, CARDS);
   const carded = new Set(cards.map((tool) => tool.tool));
   const rest = tools.filter((tool) => !carded.has(tool.tool));
   return html`<div class="page now">
-    <${Summary} fleet=${store.fleet} tools=${tools} beatRevision=${store.beatRevision} broken=${broken.length} servers=${behind.size} />
+    <${Summary} fleet=${store.fleet} tools=${tools} beatRevision=${store.beatRevision} broken=${broken.length} refused=${refused} servers=${families.length} />
     ${
       cards.length || families.length
         ? html`<section class="cards" aria-label="Not closed">
-          ${families.map((family) => html`<${FamilyCard} key=${`family ${family.family}`} family=${family} />`)}
+          ${families.map((family) => html`<${FamilyCard} key=${`family ${family.family}`} family=${family} tools=${store.toolsOf(family)} />`)}
           ${cards.map((tool) => html`<${BrokenCard} key=${tool.tool} tool=${tool} fresh=${now - (store.changedAt.get(tool.tool) ?? 0) < FRESH_MS} />`)}
           ${broken.length > cards.length ? html`<button type="button" class="button wide" onClick=${() => setParams({ cards: "all" })}>${`Show ${plural(broken.length - cards.length, "more broken tool")} as cards; they are first in the table below`}</button>` : null}
         </section>`
@@ -49,8 +49,8 @@ export function NowPage({ route }) {
   </div>`;
 }
 
-/** The answer in one glance. @param {{ fleet: Fleet | null, tools: Tool[], beatRevision: number, broken: number, servers: number }} props */
-function Summary({ fleet, tools, beatRevision, broken, servers }) {
+/** The answer in one glance. @param {{ fleet: Fleet | null, tools: Tool[], beatRevision: number, broken: number, refused: number, servers: number }} props */
+function Summary({ fleet, tools, beatRevision, broken, refused, servers }) {
   const minutes = useMemo(() => sumBeats(tools), [beatRevision]);
   if (!fleet) return null;
   const parts = [servers ? plural(servers, "server") : "", broken ? plural(broken, "tool") : ""].filter(Boolean);
@@ -62,7 +62,7 @@ function Summary({ fleet, tools, beatRevision, broken, servers }) {
   return html`<section class="summary" aria-label="The last hour">
     <div class=${`headline ${parts.length ? "bad" : "good"}`}>
       <p>${headline}</p>
-      <span>${parts.length ? `${count(Math.max(0, fleet.tools - broken))} others are up` : "Nothing to do."}</span>
+      <span>${parts.length ? `${count(Math.max(0, fleet.tools - refused))} others are up` : "Nothing to do."}</span>
     </div>
     <dl class="stats">
       <div><dt>Calls, last hour</dt><dd>${count(fleet.calls)}</dd><${Sparkline} values=${minutes.calls} tone="calls" /></div>

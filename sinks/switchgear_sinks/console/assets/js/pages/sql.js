@@ -1,6 +1,7 @@
 import { request } from "../api.js";
+import { exactJson } from "../exact-json.js";
 import { count, plural } from "../format.js";
-import { html, useRef, useState } from "../html.js";
+import { html, useEffect, useRef, useState } from "../html.js";
 import { Icon } from "../parts/icons.js";
 import { Empty, ErrorNotice } from "../parts/notices.js";
 import { EXAMPLES } from "../sql-examples.js";
@@ -32,8 +33,13 @@ export function SqlPage({ route }) {
   const [query, setQuery] = useState(route.params.query ?? history()[0] ?? EXAMPLES[0]?.[1] ?? "");
   const [answer, setAnswer] = useState(/** @type {SqlAnswer | null} */ (null));
   const [error, setError] = useState(/** @type {Error | null} */ (null));
+  const [asked, setAsked] = useState("");
   const [busy, setBusy] = useState(false);
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+
+  useEffect(() => {
+    if (route.params.query) setQuery(route.params.query);
+  }, [route.params.query]);
 
   const run = async (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -42,7 +48,8 @@ export function SqlPage({ route }) {
     setError(null);
     setParams({ query });
     try {
-      setAnswer(await (await request("POST", "/v1/sql", { body: { query } })).json());
+      setAnswer(exactJson(await (await request("POST", "/v1/sql", { body: { query } })).text()));
+      setAsked(query);
       remember(query);
     } catch (problem) {
       setAnswer(null);
@@ -52,7 +59,7 @@ export function SqlPage({ route }) {
   };
   const download = async (/** @type {string} */ format) => {
     try {
-      const data = await (await request("POST", "/v1/sql", { params: { format }, body: { query } })).blob();
+      const data = await (await request("POST", "/v1/sql", { params: { format }, body: { query: asked } })).blob();
       const link = document.createElement("a");
       link.href = URL.createObjectURL(data);
       link.download = `switchgear.${format}`;
@@ -106,7 +113,7 @@ function Choice({ label, options, onPick }) {
 /** @param {{ answer: SqlAnswer }} props */
 function Result({ answer }) {
   const numeric = answer.columns.map((column) => /^(Nullable\()?(U?Int|Float|Decimal)/.test(column.type));
-  return html`<div class="scroll tall"><table class="rows result">
+  return html`<div class="scroll tall" tabindex="0" role="region" aria-label="Rows"><table class="rows result">
     <thead><tr>${answer.columns.map((column, index) => html`<th scope="col" key=${index} class=${numeric[index] ? "num" : ""} title=${column.type}>${column.name}</th>`)}</tr></thead>
     <tbody>${answer.rows.slice(0, SHOWN).map((row) => html`<tr>${row.map((value, index) => html`<td class=${`mono ${numeric[index] ? "num" : "cut"}`} title=${numeric[index] ? undefined : shown(value)}>${value === null ? html`<span class="quiet">null</span>` : shown(value)}</td>`)}</tr>`)}</tbody>
   </table></div>`;

@@ -10,7 +10,7 @@ const RELOAD_MS = 10_000;
 function shown(name, value) {
   if (typeof value === "number") {
     if (/bytes|size$/.test(name)) return bytes(value);
-    if (/_per_s$/.test(name)) return `${count(value)} /s`;
+    if (/_per_s$/.test(name)) return `${value < 10 ? Number(value.toPrecision(2)) : count(value)} /s`;
     if (/_s$/.test(name)) return duration(value);
     if (/^(node|port)$/.test(name)) return String(value);
     if (/_days$/.test(name)) return `${count(value)} d`;

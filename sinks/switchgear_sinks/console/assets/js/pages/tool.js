@@ -4,18 +4,20 @@ import { count, millis, percent, plain } from "../format.js";
 import { html } from "../html.js";
 import { useLive } from "../live.js";
 import { isBroken, withForcedState } from "../store.js";
+import { searchable } from "../shapes.js";
+import { stateLabel } from "../states.js";
 import { Band } from "../parts/band.js";
 import { Why } from "../parts/broken-card.js";
 import { CallsTable } from "../parts/calls-table.js";
 import { Chart, errorRates } from "../parts/chart.js";
 import { CircuitFacts } from "../parts/circuit-facts.js";
 import { CommandButtons } from "../parts/command-buttons.js";
-import { Empty, Loaded } from "../parts/notices.js";
+import { Empty, ErrorNotice, Loaded } from "../parts/notices.js";
 import { RangePicker } from "../parts/range.js";
 import { StateBadge } from "../parts/state.js";
 import { Ago, Since } from "../parts/time.js";
 
-/** @import { Tool, ToolAnswer } from "../../../types.js" */
+/** @import { Family, Tool, ToolAnswer, Waste } from "../../../types.js" */
 
 const RELOAD_MS = 15_000;
 
@@ -32,25 +34,33 @@ export function ToolPage({ route }) {
           ? {
               ...answer.tool,
               ...held,
-              action: held.action ?? answer.tool.action,
+              // Advice for another state is wrong.
+              action: held.action ?? (answer.tool.state === held.state ? answer.tool.action : null),
               blast: held.blast ?? answer.tool.blast,
+              scoped_open: answer.tool.scoped_open,
             }
           : withForcedState(answer.tool);
-        return html`<${ToolHead} tool=${tool} /><${History} answer=${answer} hours=${hours} at=${route.params.at} /><${Details} answer=${answer} name=${route.tool} />`;
+        return html`<${ServerNotice} family=${store.refusingFamily(tool)} /><${ToolHead} tool=${tool} waste=${answer.waste} hours=${hours} /><${History} answer=${answer} hours=${hours} at=${route.params.at} /><${Details} answer=${answer} name=${route.tool} hours=${hours} />`;
       }}
     <//>
   </div>`;
 }
 
-/** @param {{ tool: Tool }} props */
-function ToolHead({ tool }) {
+/** Says that the tool's server refuses its calls, whatever the tool's own circuit is. @param {{ family: Family | null }} props */
+function ServerNotice({ family }) {
+  if (!family) return null;
+  return html`<div class="notice bad" role="status"><div><b>${`The server ${family.family ?? family.tool} is ${stateLabel(family.state).toLowerCase()}, so calls of this tool are refused too.`}</b>${family.why ? html`<p>${family.why}</p>` : null}</div><a class="button" href="/">Show it</a></div>`;
+}
+
+/** @param {{ tool: Tool, waste: Waste, hours: number }} props */
+function ToolHead({ tool, waste, hours }) {
   return html`<section class=${`card tool-head ${tool.state}`} aria-label="State">
     <header>
       <${StateBadge} state=${tool.state} />
       <span class="since">for <${Since} since=${isBroken(tool) ? (tool.opened_at ?? tool.since) : tool.since} /></span>
       <div class="tail"><${CommandButtons} circuit=${tool} /></div>
     </header>
-    <div class="card-main"><${Why} circuit=${tool} /><${CircuitFacts} tool=${tool} /></div>
+    <div class="card-main"><${Why} circuit=${tool} /><${CircuitFacts} tool=${tool} period=${{ waste, hours }} /></div>
   </section>`;
 }
 
@@ -83,15 +93,15 @@ function History({ answer, hours, at }) {
   </section>`;
 }
 
-/** @param {{ answer: ToolAnswer, name: string }} props */
-function Details({ answer, name }) {
+/** @param {{ answer: ToolAnswer, name: string, hours: number }} props */
+function Details({ answer, name, hours }) {
   return html`<div class="columns">
     <section class="block" aria-label="Error patterns">
       <div class="toolbar"><h2>Error patterns</h2></div>
       ${
         answer.errors.length
           ? html`<div class="scroll" tabindex="0"><table class="rows"><thead><tr><th scope="col" class="num">Count</th><th scope="col" class="grow">Pattern</th><th scope="col">Class</th><th scope="col">Last</th></tr></thead><tbody>
-            ${answer.errors.map((error) => html`<tr key=${error.template}><td class="num">${count(error.count)}</td><th scope="row" class="cut grow mono" title=${error.example ?? error.template}><a href=${address("/calls", { tool: name, text: longestPart(error.template) })}>${error.template}</a></th><td>${error.class ?? "–"}</td><td><${Ago} at=${error.last_at} /></td></tr>`)}
+            ${answer.errors.map((error) => html`<tr key=${error.template}><td class="num">${count(error.count)}</td><th scope="row" class="cut grow mono" title=${error.example ?? error.template}><a href=${address("/calls", { tool: name, text: searchable(error.template, error.example ?? ""), hours })}>${error.template}</a></th><td>${error.class ?? "–"}</td><td><${Ago} at=${error.last_at} /></td></tr>`)}
           </tbody></table></div>`
           : html`<${Empty} title="No errors in this time" />`
       }
@@ -107,7 +117,7 @@ function Details({ answer, name }) {
       }
     </section>
     <section class="block" aria-label="Recent calls">
-      <div class="toolbar"><h2>Recent calls</h2><a class="link" href=${address("/calls", { tool: name })}>All calls</a></div>
+      <div class="toolbar"><h2>Recent calls</h2><a class="link" href=${address("/calls", { tool: name, hours })}>All calls</a></div>
       ${answer.recent.length ? html`<${CallsTable} calls=${answer.recent} withTool=${false} label="Recent calls" />` : html`<${Empty} title="No calls in this time" />`}
     </section>
     <section class="block" aria-label="Slow calls">
@@ -116,15 +126,10 @@ function Details({ answer, name }) {
     </section>
     <section class="block span" aria-label="Policy">
       <div class="toolbar"><h2>Policy</h2><a class="link" href=${address("/lab", { pattern: name })}>Try another in the policy lab</a></div>
+      <${ErrorNotice} error=${answer.policy_error ? new Error(answer.policy_error) : null} />
       <dl class="policy-values">
         ${answer.policy.map((value) => html`<div key=${value.setting} class=${value.source === "default" ? "default" : ""}><dt>${value.setting.replaceAll("_", " ")}</dt><dd><b>${plain(value.value)}</b><small>${value.source}${value.pattern ? html` <code>${value.pattern}</code>` : null}</small></dd></div>`)}
       </dl>
     </section>
   </div>`;
 }
-
-/** Return the longest part of a template between its placeholders, which finds its calls. @param {string} template */
-const longestPart = (template) =>
-  template
-    .split(/<[^>]*>|\{[^}]*\}|\*/)
-    .reduce((best, part) => (part.trim().length > best.length ? part.trim() : best), "");

@@ -45,7 +45,11 @@ function ActionDialog({ asked, onClose }) {
   useEffect(() => {
     let current = true;
     send("POST", path, { ...body, reason: reason || "preview", dry_run: true }).then(
-      (answer) => current && setPreview(/** @type {CommandAnswer} */ (answer)),
+      (answer) => {
+        if (!current) return;
+        setPreview(/** @type {CommandAnswer} */ (answer));
+        setError(null);
+      },
       (problem) => current && setError(problem),
     );
     return () => {
@@ -110,6 +114,7 @@ const LABELS = {
   state: (value) => (value ? html`<${StateBadge} state=${String(value)} quiet />` : "none"),
   expires_at: (value) => (value ? clock(String(value), Date.now()) : "never"),
   expires_in_s: (value) => (value ? countdown(Number(value)) : "never"),
+  next_probe_at: (value) => (value ? clock(String(value), Date.now()) : "none"),
   since: (value) => (value ? clock(String(value), Date.now()) : "–"),
   override: (value) => (value ? plain(value) : "none"),
 };

@@ -52,8 +52,8 @@ function card(tool, fresh) {
   </article>`;
 }
 
-/** A server whose circuit refuses calls, with the tools behind it. @param {{ family: Family }} props */
-export function FamilyCard({ family }) {
+/** A server whose circuit refuses calls, with the tools behind it. @param {{ family: Family, tools: string[] }} props */
+export function FamilyCard({ family, tools }) {
   const name = family.family ?? family.tool;
   return html`<article class=${`card broken ${family.state}`} aria-label=${`Server ${name}`}>
     <header>
@@ -67,8 +67,8 @@ export function FamilyCard({ family }) {
       <${Why} circuit=${family} />
       <dl class="facts">
         <${NextFact} circuit=${family} />
-        <div class="fact wide"><dt>${plural(family.tools.length, "tool")} behind it</dt>
-          <dd class="names">${family.tools.slice(0, 8).map((tool) => html`<a key=${tool} href=${toolAddress(tool)}><${ToolName} name=${tool} short /></a>`)}${family.tools.length > 8 ? html`<span>and ${family.tools.length - 8} more</span>` : null}</dd>
+        <div class="fact wide"><dt>${plural(tools.length, "tool")} behind it</dt>
+          <dd class="names">${tools.slice(0, 8).map((tool) => html`<a key=${tool} href=${toolAddress(tool)}><${ToolName} name=${tool} short /></a>`)}${tools.length > 8 ? html`<span>and ${tools.length - 8} more</span>` : null}</dd>
         </div>
       </dl>
     </div>

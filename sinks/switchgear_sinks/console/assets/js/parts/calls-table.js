@@ -1,6 +1,6 @@
 import { address, toolAddress } from "../address.js";
 import { count, millis, plain, usd } from "../format.js";
-import { html, useState } from "../html.js";
+import { Fragment, html, useState } from "../html.js";
 import { Icon } from "./icons.js";
 import { ToolName } from "./state.js";
 import { Clock } from "./time.js";
@@ -27,8 +27,8 @@ export function CallsTable({ calls, withTool = true, label }) {
     <tbody>
       ${calls.map((call) => {
         const shown = open === call.metric_id;
-        return html`
-          <tr key=${call.metric_id} class=${call.status}>
+        return html`<${Fragment} key=${call.metric_id}>
+          <tr class=${call.status}>
             <th scope="row"><button type="button" class="opener" data-item aria-expanded=${shown} onClick=${() => setOpen(shown ? "" : call.metric_id)}><span class="hidden-text">Details of the call at </span><${Clock} at=${call.at} millis /></button></th>
             ${withTool ? html`<td><a href=${toolAddress(call.tool)}><${ToolName} name=${call.tool} /></a></td>` : null}
             <td><${CallStatus} call=${call} /></td>
@@ -37,8 +37,8 @@ export function CallsTable({ calls, withTool = true, label }) {
             <td class="medium">${call.service ?? "–"}</td>
             <td class="num roomy">${call.tokens ? count(call.tokens) : "–"}</td>
           </tr>
-          ${shown ? html`<tr key=${`${call.metric_id} details`} class="details"><td colspan=${columns}><${CallDetails} call=${call} /></td></tr>` : null}
-        `;
+          ${shown ? html`<tr class="details"><td colspan=${columns}><${CallDetails} call=${call} /></td></tr>` : null}
+        <//>`;
       })}
     </tbody>
   </table></div>`;

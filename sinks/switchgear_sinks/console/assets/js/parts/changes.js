@@ -10,7 +10,7 @@ export function Changes({ before, after, labels = {} }) {
   const changed = names.filter((name) => plain(before?.[name]) !== plain(after?.[name]));
   if (!changed.length) return html`<p class="quiet">Nothing changes.</p>`;
   const show = (/** @type {string} */ name, /** @type {unknown} */ value) =>
-    labels[name] ? labels[name](value) : plain(value);
+    Object.hasOwn(labels, name) ? labels[name]?.(value) : plain(value);
   return html`<table class="changes">
     <thead class="hidden-text"><tr><th>Value</th><th>Now</th><th>Then</th></tr></thead>
     <tbody>

@@ -88,7 +88,7 @@ export function Chart(props) {
     </figcaption>
     <div ref=${place} class="plot" aria-hidden="true"></div>
     <details class="as-table"><summary>Show as a table</summary>
-      <div class="scroll short"><table><caption class="hidden-text">${label}</caption>
+      <div class="scroll short" tabindex="0" role="region" aria-label=${`${label} as a table`}><table><caption class="hidden-text">${label}</caption>
         <thead><tr><th scope="col">Time</th>${lines.map((line) => html`<th scope="col" class="num">${line.label}</th>`)}</tr></thead>
         <tbody>${at.map((time, index) => html`<tr><th scope="row">${clock(time, until)}</th>${lines.map((line) => html`<td class="num">${format(line.values[index] ?? null)}</td>`)}</tr>`)}</tbody>
       </table></div>

@@ -1,10 +1,10 @@
 import { html } from "../html.js";
 import { localOpens } from "../store.js";
-import { count, percent, plural } from "../format.js";
+import { count, duration, percent, plural } from "../format.js";
 import { Fact, SavedFact, Wasted } from "./facts.js";
 import { Clock, Countdown } from "./time.js";
 
-/** @import { Circuit, Tool } from "../../../types.js" */
+/** @import { Circuit, Tool, Waste } from "../../../types.js" */
 
 /** What happens next with a circuit: a probe, its verdict, the end of a command, or nothing by itself. */
 export function NextFact(/** @type {{ circuit: Circuit }} */ { circuit }) {
@@ -25,13 +25,16 @@ export function NextFact(/** @type {{ circuit: Circuit }} */ { circuit }) {
   return null;
 }
 
-/** @param {{ tool: Tool }} props */
-export function CircuitFacts({ tool }) {
+/**
+ * @param {{ tool: Tool, period?: { waste: Waste, hours: number } }} props what was wasted in a period, if the page has one
+ */
+export function CircuitFacts({ tool, period }) {
   const blast = tool.blast;
   return html`<dl class="facts">
     <${NextFact} circuit=${tool} />
     <${Fact} name="Errors, last hour" tone=${tool.stats.errors ? "bad" : ""} note=${`${count(tool.stats.errors)} of ${count(tool.stats.calls)} calls`}>${percent(tool.stats.error_rate)}<//>
     ${tool.wasted.calls ? html`<${Wasted} wasted=${tool.wasted} />` : null}
+    ${period?.waste.calls ? html`<${Wasted} wasted=${period.waste} name=${`Wasted, last ${duration(period.hours * 3600)}`} />` : null}
     ${tool.saved.refused ? html`<${SavedFact} saved=${tool.saved} />` : null}
     ${
       blast?.services
@@ -41,6 +44,7 @@ export function CircuitFacts({ tool }) {
         : null
     }
     ${tool.reporters ? html`<${Fact} name="Reported by">${plural(tool.reporters, "process", "processes")}<//>` : null}
+    ${tool.scoped_open ? html`<${Fact} name="Open for some" title="Circuits of single users and sessions that refuse calls">${plural(tool.scoped_open, "user or session", "users or sessions")}<//>` : null}
     ${localOpens(tool) ? html`<${Fact} name="Opened locally" title="Processes that opened a circuit of their own">${plural(localOpens(tool), "process", "processes")}<//>` : null}
   </dl>`;
 }

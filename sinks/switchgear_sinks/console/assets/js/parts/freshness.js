@@ -33,5 +33,6 @@ export function LostBanner() {
   useNow();
   if (live.connection !== "lost") return html`<div></div>`;
   const since = (Date.now() - live.lostAt) / 1000;
-  return html`<div class="lost-banner" role="alert"><span>Disconnected from the API for ${duration(since)}.</span><span>The page shows what was known at ${clock(live.store.serverNow(live.lostAt), Date.now())}. Connecting again …</span></div>`;
+  // The time that runs is hidden from screen readers, which would read the banner again every second.
+  return html`<div class="lost-banner" role="alert"><span>Disconnected from the API<span aria-hidden="true"> for ${duration(since)}</span>.</span><span>The page shows what was known at ${clock(live.store.serverNow(live.lostAt), Date.now())}. Connecting again …</span></div>`;
 }

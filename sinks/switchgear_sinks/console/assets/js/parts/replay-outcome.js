@@ -5,7 +5,7 @@ import { Band } from "./band.js";
 
 /** @import { ReplayResult } from "../../../types.js" */
 
-/** @param {{ replay: { present: ReplayResult, proposed: ReplayResult, hours: number, calls?: number } }} props */
+/** @param {{ replay: { present: ReplayResult, proposed: ReplayResult, hours: number, calls?: number, truncated?: boolean } }} props */
 export function ReplayOutcome({ replay }) {
   const { present, proposed } = replay;
   const until = Date.now();
@@ -22,7 +22,8 @@ export function ReplayOutcome({ replay }) {
   ];
   return html`<section class="block" aria-label="Replay">
     <div class="toolbar"><h2>On ${replay.calls === undefined ? "the calls" : plural(replay.calls, "call")} of the last ${duration(replay.hours * 3600)}</h2></div>
-    <p class="verdict">It would have opened ${plural(proposed.opens, "time")}${proposed.false_opens === null ? "" : `, ${count(proposed.false_opens)} of them without need`}, and saved ${plural(proposed.calls_saved, "failing call")}${proposed.tokens_saved ? ` and ${count(proposed.tokens_saved)} tokens` : ""}.</p>
+    ${replay.truncated ? html`<p class="quiet">There were more calls. These are the newest: the numbers are for a part of the time.</p>` : null}
+    <p class="verdict">Enforced, it would have opened ${plural(proposed.opens, "time")}${proposed.false_opens === null ? "" : `, ${count(proposed.false_opens)} of them without need`}, and saved ${plural(proposed.calls_saved, "failing call")}${proposed.tokens_saved ? ` and ${count(proposed.tokens_saved)} tokens` : ""}.</p>
     <table class="rows compare">
       <thead><tr><th scope="col"><span class="hidden-text">Number</span></th><th scope="col" class="num">Present</th><th scope="col" class="num">Proposed</th><th scope="col" class="num">Change</th></tr></thead>
       <tbody>${rows.map(([name, show, value, more]) => html`<tr key=${name}><th scope="row">${name}</th><td class="num">${show(present)}</td><td class="num"><b>${show(proposed)}</b></td><td class="num"><${Difference} before=${value(present)} after=${value(proposed)} better=${name === "Opens" || name === "Time open" ? null : more} words=${name === "Time open" ? (/** @type {number} */ minutes) => duration(minutes * 60) : name === "Money saved" ? usd : count} /></td></tr>`)}</tbody>

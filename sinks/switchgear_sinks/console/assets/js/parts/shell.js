@@ -1,4 +1,5 @@
 import { PAGES } from "../address.js";
+import { UNAUTHORIZED } from "../api.js";
 import { onAnnouncement } from "../announce.js";
 import { html, useEffect, useState } from "../html.js";
 import { listenToKeys } from "../keys.js";
@@ -11,7 +12,7 @@ import { Freshness, LostBanner } from "./freshness.js";
 import { Help } from "./help.js";
 import { Icon, Mark } from "./icons.js";
 import { Palette } from "./palette.js";
-import { Toasts } from "./toasts.js";
+import { Toasts, toast } from "./toasts.js";
 
 /** @param {1 | -1} step */
 function moveFocus(step) {
@@ -73,9 +74,14 @@ function Side({ page, onHelp, onTheme }) {
   const session = currentSession();
   const open = (store.fleet?.open ?? 0) + (store.fleet?.half_open ?? 0);
   const leave = async () => {
-    await logOut().catch(() => undefined);
-    live.stop();
+    try {
+      await logOut();
+    } catch (error) {
+      toast({ title: "You are still logged in", text: /** @type {Error} */ (error).message });
+      return;
+    }
     go("/login");
+    dispatchEvent(new Event(UNAUTHORIZED));
   };
   return html`<header class="side">
     <a class="brand" href="/" aria-label="Switchgear: now"><${Mark} /><span>Switchgear</span></a>

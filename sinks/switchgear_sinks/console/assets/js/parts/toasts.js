@@ -20,6 +20,12 @@ export function toast(toast) {
   setTimeout(() => dismiss(id), toast.action ? WITH_ACTION_MS : SHOWN_MS);
 }
 
+/** Whoever logs in next must not see them, and not undo what they name. */
+export function forgetToasts() {
+  toasts = [];
+  changed();
+}
+
 /** @param {number} id */
 function dismiss(id) {
   toasts = toasts.filter((each) => each.id !== id);

@@ -7,6 +7,7 @@ import { setParams } from "../state.js";
 import { Beat } from "./beat.js";
 import { Empty } from "./notices.js";
 import { StateBadge, StateShape, ToolName } from "./state.js";
+import { stateLabel } from "../states.js";
 import { WindowedBody } from "./windowed.js";
 
 /** @import { Row } from "../listing.js" */
@@ -71,6 +72,11 @@ function Heading({ column, sort }) {
   </th>`;
 }
 
+/** The state where the screen has no room for its column. @param {{ state: string }} props */
+function NarrowState({ state }) {
+  return html`<span class="narrow-only"><${StateShape} state=${state} /><span class="hidden-text">${stateLabel(state)}: </span></span>`;
+}
+
 /** @param {{ row: Extract<Row, { kind: "tool" }>, index: number }} props */
 function ToolRow({ row, index }) {
   // The same elements while the tool is the same: a paint costs what has changed, not what is on the screen.
@@ -81,7 +87,7 @@ function ToolRow({ row, index }) {
 function toolCells(tool, inside, index) {
   const { stats } = tool;
   return html`<tr class=${`${tool.state} ${inside ? "inside" : ""}`} aria-rowindex=${index + 2}>
-    <th scope="row"><a href=${toolAddress(tool.tool)} data-row=${index}><span class="narrow-only"><${StateShape} state=${tool.state} /></span><${ToolName} name=${tool.tool} short=${inside} /></a></th>
+    <th scope="row"><a href=${toolAddress(tool.tool)} data-row=${index}><${NarrowState} state=${tool.state} /><${ToolName} name=${tool.tool} short=${inside} /></a></th>
     <td><${StateBadge} state=${tool.state} quiet />${localOpens(tool) ? html` <span class="tag" title="Processes that opened a circuit of their own">${count(localOpens(tool))} local</span>` : null}</td>
     <td class="roomy"><${Beat} beat=${tool.beat} /></td>
     <td class="num">${count(stats.calls)}</td>
@@ -98,7 +104,7 @@ function toolCells(tool, inside, index) {
 function FamilyRow({ row, index }) {
   const state = row.family?.state;
   return html`<tr class=${`family ${state ?? ""}`} aria-rowindex=${index + 2}>
-    <th scope="rowgroup"><span class="family-name"><${ToolName} name=${row.name} /></span></th>
+    <th scope="rowgroup"><span class="family-name">${state && state !== "closed" ? html`<${NarrowState} state=${state} />` : null}<${ToolName} name=${row.name} /></span></th>
     <td>${state && state !== "closed" ? html`<${StateBadge} state=${state} quiet />` : html`<span class="quiet">${plural(row.tools.length, "tool")}</span>`}</td>
     <td colspan="8"></td>
   </tr>`;

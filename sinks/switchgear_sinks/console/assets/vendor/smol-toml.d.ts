@@ -1,0 +1,2 @@
+declare const toml: typeof import("smol-toml");
+export default toml;
