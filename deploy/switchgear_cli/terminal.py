@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, TextIO, cast
 
+from rich.console import Console
+
 from switchgear_schemas.visible import escaped
 
 _STYLE: Final = re.compile(r"(\r?(?:\x1b\[[0-9;?]*[A-Za-z])+|\x1b\]8;[\x20-\x7e]*\x1b\\|\r(?=\n|$))")
@@ -55,6 +57,18 @@ class SafeStream:
 def styled(stream: TextIO) -> TextIO:
     """Return ``stream`` for a writer of colours whose texts are escaped before."""
     return cast("TextIO", SafeStream(stream.stream if isinstance(stream, SafeStream) else stream, styled=True))
+
+
+def terminal_console(*, stderr: bool = False, **options: Any) -> Console:
+    """Return a console for what is drawn in place.
+
+    While rich draws, it stands before ``sys.stdout`` and ``sys.stderr``. So the console gets its stream now.
+
+    Args:
+        stderr: Write to standard error.
+        options: Of the console.
+    """
+    return Console(file=styled(sys.stderr if stderr else sys.stdout), **options)
 
 
 @contextlib.contextmanager

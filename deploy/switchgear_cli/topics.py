@@ -19,6 +19,10 @@ from switchgear_schemas.topics import TopicDefinition
 TopicStatus = Literal["created", "ok", "differs", "missing"]
 
 
+class HiddenTopicError(SwitchgearError):
+    """The cluster doesn't show this user how a topic is configured."""
+
+
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
     """A topic as the cluster has it. ``config`` holds the values in force, defaults included."""
@@ -150,7 +154,7 @@ async def compare_topics(admin: AIOKafkaAdminClient, wanted: Iterable[TopicDefin
     """Compare each topic with its definition, and change nothing.
 
     Raises:
-        SwitchgearError: The cluster doesn't show this user the configuration of a topic.
+        HiddenTopicError: The cluster doesn't show this user the configuration of a topic.
     """
     wanted = tuple(wanted)
     found = await _found(admin, {topic.name for topic in wanted})
@@ -214,7 +218,7 @@ async def _configs(admin: AIOKafkaAdminClient, names: set[str]) -> dict[str, dic
             if code == 0:
                 configs[name] = {entry[0]: entry[1] for entry in entries}
             elif error is not UnknownTopicOrPartitionError:
-                raise SwitchgearError(
+                raise HiddenTopicError(
                     f"Kafka did not return the configuration of the topic {name}: {message or error.__name__}",
                     hint="Allow this user DescribeConfigs on it.",
                 )

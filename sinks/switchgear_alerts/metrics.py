@@ -35,6 +35,14 @@ class AlertsMetrics:
         self.lag = gauge("lag_records", "Records of the circuits topic that are not read yet.")
         self.active = gauge("active", "1 if this process sends the alerts, 0 if it waits to take over.")
         self.unreadable = counter("unreadable_records_total", "Records of the circuits topic that were skipped.")
-        for name in receivers:
+        self._receivers = tuple(receivers)
+        for name in self._receivers:
             for each in (self.delivered, self.failed, self.retried, self.dead, self.undelivered):
                 each.labels(name)
+
+    def end(self) -> None:
+        """Set the gauges of a process that sends no more. The one that takes over exports them."""
+        for each in (self.active, self.incidents, self.waiting, self.lag):
+            each.set(0)
+        for name in self._receivers:
+            self.undelivered.labels(name).set(0)

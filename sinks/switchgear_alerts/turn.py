@@ -102,7 +102,7 @@ class Turn:
 
     async def end(self) -> None:
         """Stop to send. What was not delivered is saved."""
-        self._metrics.active.set(0)
+        self._metrics.end()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

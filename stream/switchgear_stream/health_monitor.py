@@ -125,9 +125,13 @@ class HealthMonitor:
             or self.silent_for > ANSWER_S + EVERY_S
         ):
             self._moved_at, self._recovered = self._clock(), recovered
-        if not owner.ready:
+        if not owner.ready or not owner.partitions:
             self._lagging_since = None
             owned = []
+            metrics.last_progress.set(0)
+            if not owner.partitions:  # others have them, and export their lag
+                for topic in self._topics:
+                    metrics.lag.labels(topic).set(0)
         else:
             owned = [TP(topic, partition) for topic in self._topics for partition in sorted(owner.partitions)]
         try:

@@ -23,6 +23,7 @@ from switchgear_cli.emit.run import EmitPlan, emit_lines
 from switchgear_cli.emit.sending import ChunkSender, Tally
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.reads.formats import plain
+from switchgear_cli.terminal import terminal_console
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.settings import Settings, load_settings
 from switchgear_sinks.replay.history import read_history
@@ -70,7 +71,7 @@ def emit(
     )
     configure_client_logging(settings)
     logging.getLogger("switchgear.emitter").setLevel(logging.CRITICAL)  # the summary reports what this logger would
-    console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    console = terminal_console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     say = partial(_say, console)
     tally = Tally()
     emitter: Emitter | None = None

@@ -18,6 +18,7 @@ from switchgear_cli.operate.run import send, set_policy
 from switchgear_cli.reads import output
 from switchgear_cli.reads.client import connect
 from switchgear_cli.reads.history import stored_history, stored_tools
+from switchgear_cli.terminal import terminal_console
 from switchgear_cli.times import parse_instant
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.errors import SwitchgearError
@@ -141,7 +142,7 @@ def _search(
     from switchgear_cli.tune.search import usable_processors  # noqa: PLC0415
     from switchgear_cli.tune.study import study  # noqa: PLC0415
 
-    console = Console(stderr=True)
+    console = terminal_console(stderr=True)
     with _progress(console) as progress:
         task = progress.add_task("read the calls", total=None)
         log = read_calls(lines, glob, stamp_s=stamp)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 
 from switchgear_cli.logs import configure_client_logging
+from switchgear_cli.terminal import terminal_console
 from switchgear_cli.up.plan import make_plan
 from switchgear_cli.up.run import run_up
 from switchgear_schemas.settings import load_settings
@@ -36,4 +36,4 @@ async def up(
     plan = make_plan(
         settings, api_port=api_port, gateway_port=gateway_port, kafka_port=kafka_port, workers=workers, demo=demo
     )
-    await run_up(plan, Console(emoji=False))
+    await run_up(plan, terminal_console(emoji=False))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Final
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
-from rich.console import Console
 
 from switchgear_cli.discovery import API, client_settings
 from switchgear_cli.reads import output
 from switchgear_cli.reads.client import ApiClient
+from switchgear_cli.terminal import terminal_console
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.errors import SwitchgearError
 
@@ -42,7 +41,10 @@ def watch(
             if seen.problem:  # a script wants an exit code
                 raise SwitchgearError(seen.problem)
             output.show(frame(api.url, seen))
-        elif not sys.stdout.isatty():
-            raise WrongUsageError("The output is not a terminal.", hint="Give --once to print one frame.")
-        else:
-            run_watch(api, interval, Console(emoji=False))
+            return
+        console = terminal_console(emoji=False)
+        if not console.is_terminal or console.is_dumb_terminal:
+            raise WrongUsageError(
+                "The output is not a terminal that can be drawn on.", hint="Give --once to print one frame."
+            )
+        run_watch(api, interval, console)

@@ -24,7 +24,7 @@ from aiokafka.errors import (
 from switchgear.follower.follower import CircuitFollower
 from switchgear_cli.doctor.checks import Check, Finding, SkippedError, joined
 from switchgear_cli.doctor.permissions import Role, denied_groups, denied_topics, needs_of
-from switchgear_cli.topics import Difference, TopicReport, compare_topics, connected
+from switchgear_cli.topics import Difference, HiddenTopicError, TopicReport, compare_topics, connected
 from switchgear_schemas.settings import Settings
 
 T = TypeVar("T")
@@ -89,10 +89,20 @@ class KafkaChecks:
         return Finding("ok", seen)
 
     async def topics(self) -> Finding:
-        """Compare the topics with the settings."""
-        wanted = self.settings.topic_definitions()
+        """Compare the topics that the role needs with the settings."""
+        needed = needs_of(self.role, self.settings.topics).topics
+        wanted = [topic for topic in self.settings.topic_definitions() if topic.name in needed]
         async with self._admin() as admin:
-            reports = await compare_topics(admin, wanted)
+            existing = {each["topic"] for each in await admin.describe_topics()}
+            missing = [TopicReport(topic.name, "missing") for topic in wanted if topic.name not in existing]
+            try:
+                reports = await compare_topics(admin, wanted)
+            except HiddenTopicError as error:
+                if self.role == "operator":
+                    raise
+                if not missing:
+                    raise SkippedError(f"{error.message.rstrip('.')}. The role {self.role} doesn't need it.") from None
+                reports = missing
         found = [finding for each in reports for finding in topic_findings(each, self.settings)]
         return joined(found, f"{len(wanted)} topics are as the settings define them ({self.settings.topic_prefix}…).")
 

@@ -104,6 +104,8 @@ class ServerChecks:
             if self.worker_urls:
                 return Finding("fail", said, "Start it, or correct --worker-url.")
             return Finding("skip", f"{said} Give --worker-url if workers run elsewhere.")
+        if "partitions" not in ready:
+            return Finding("fail", f"What answers at {url} is not a worker.", "Correct --worker-url.")
         if healthy.get("problem"):
             return Finding("fail", f"The worker at {url} is unhealthy: {healthy['problem']}", "Restart the worker.")
         status = ready.get("status")

@@ -83,13 +83,13 @@ class ApiClient:
 
     def circuits(self) -> dict[str, Any]:
         """Return the present state of every circuit."""
-        return self._get("/v1/circuits")
+        return self._having("circuits", self._get("/v1/circuits"))
 
     def circuit_history(self, circuit_id: str | None = None, limit: int | None = None) -> dict[str, Any]:
         """Return the records of a circuit, or of all, newest first."""
         if circuit_id is None:
-            return self._get("/v1/circuits", history=1, limit=limit)
-        return self._get(f"/v1/circuits/{quote(circuit_id, safe='')}/history", limit=limit)
+            return self._having("history", self._get("/v1/circuits", history=1, limit=limit))
+        return self._having("history", self._get(f"/v1/circuits/{quote(circuit_id, safe='')}/history", limit=limit))
 
     def slow(
         self,
@@ -113,11 +113,7 @@ class ApiClient:
         """Return ``status``, and ``checks`` by name. The API may be reachable and not ready."""
         answer = self._request("GET", "/readyz")
         content = _object(answer)
-        if content is None or "status" not in content:
-            raise ApiUnavailableError(
-                f"What answers at {self.url} is not the Switchgear API (status {answer.status_code}).", hint=_WAY_OUT
-            )
-        return content
+        return self._having("status", content or {}, answer.status_code)
 
     def known(self) -> dict[str, Any]:
         """Return the circuits and names that an operator can command, and what ``policy set`` has values for."""
@@ -187,6 +183,14 @@ class ApiClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._http.close()
+
+    def _having(self, name: str, content: dict[str, Any], status: int = httpx.codes.OK) -> dict[str, Any]:
+        """Return an answer, if it has what the API's answer has."""
+        if name not in content:
+            raise ApiUnavailableError(
+                f"What answers at {self.url} is not the Switchgear API (status {status}).", hint=_WAY_OUT
+            )
+        return content
 
     def _get(self, path: str, **parameters: object) -> dict[str, Any]:
         given = {name: str(value) for name, value in parameters.items() if value is not None}

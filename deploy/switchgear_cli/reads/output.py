@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from switchgear_cli.reads.formats import named
@@ -42,10 +43,10 @@ def show_rows(answer: Mapping[str, Any]) -> None:
     headings = [named(column["name"]) for column in answer["columns"]]
     right = [_is_number(column["type"]) for column in answer["columns"]]
     cells = [[_cell(value) for value in row] for row in answer["rows"]]
-    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)] if headings else []
+    widths = [max(map(cell_len, column)) for column in zip(headings, *cells, strict=True)] if headings else []
     for line in [headings, ["─" * width for width in widths], *cells] if headings else []:
         padded = [
-            cell.rjust(width) if number else cell.ljust(width)
+            " " * (width - cell_len(cell)) + cell if number else cell + " " * (width - cell_len(cell))
             for cell, width, number in zip(line, widths, right, strict=True)
         ]
         print("  ".join(padded).rstrip())

@@ -50,7 +50,9 @@ def look(api: ApiClient, before: Seen, *, now: datetime | None = None) -> Seen:
     return Seen(answer, tuple(history), now or datetime.now(UTC))
 
 
-def frame(url: str, seen: Seen, *, now: datetime | None = None, footer: str = "") -> RenderableType:
+def frame(
+    url: str, seen: Seen, *, now: datetime | None = None, footer: str = "", most: int | None = None
+) -> RenderableType:
     """Return the frame.
 
     Args:
@@ -58,15 +60,19 @@ def frame(url: str, seen: Seen, *, now: datetime | None = None, footer: str = ""
         seen: What it last answered.
         now: The present time.
         footer: The last line.
+        most: Circuits to lay out, those that fit on the terminal. None: all.
     """
     now = now or datetime.now(UTC)
+    left_out = 0
     parts: list[RenderableType] = [_head(url, seen, now)]
     if seen.answer:
-        parts += ["", tables.circuits({**seen.answer, "circuits": worst_first(seen.answer["circuits"])})]
+        circuits = worst_first(seen.answer["circuits"])
+        left_out = max(0, len(circuits) - most) if most else 0
+        parts += ["", tables.circuits({**seen.answer, "circuits": circuits[:most]})]
         changes = transitions(seen.history)[:CHANGES]
         if changes:
             parts += ["", Text("Last changes", style="bold"), transition_table(changes)]
-    return Cropped(Group(*parts), Text(footer, style="dim") if footer else None)
+    return Cropped(Group(*parts), Text(footer, style="dim") if footer else None, left_out)
 
 
 def worst_first(circuits: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -83,15 +89,17 @@ def worst_first(circuits: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]
 
 
 class Cropped:
-    """A renderable that is cut to the terminal's height. Its last line says how many lines are left out.
+    """A renderable that is cut to the terminal's height. Its last line says that something is left out.
 
     Args:
         body: What is cut. In a pipe, or without a height, nothing is.
         footer: The line below it, which stays.
+        left_out: Circuits that the body doesn't have.
     """
 
-    def __init__(self, body: RenderableType, footer: Text | None) -> None:
+    def __init__(self, body: RenderableType, footer: Text | None, left_out: int = 0) -> None:
         self._body = body
+        self._left_out = left_out
         self._footer = footer
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -101,16 +109,17 @@ class Cropped:
             return
         lines = console.render_lines(self._body, options.update(height=None), pad=False)
         room = max(1, options.max_height - 1)
-        left_out = 0
-        if len(lines) > room:
-            left_out = len(lines) - room + 1
-            lines = lines[: room - 1]
+        more = ""
+        if self._left_out:
+            more, lines = f"over {count(self._left_out)} more circuits", lines[: room - 1]
+        elif len(lines) > room:
+            more, lines = f"{len(lines) - room + 1} more lines", lines[: room - 1]
         for line in lines:
             yield from line
             yield Segment.line()
-        if left_out:
+        if more:
             yield Text(
-                f"… {left_out} more lines: make the terminal higher, or see `switchgear circuits`.",
+                f"… {more}: make the terminal higher, or see `switchgear circuits`.",
                 style="dim",
                 no_wrap=True,
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import sys
 import termios
 import time
@@ -34,15 +35,34 @@ def run_watch(api: ApiClient, interval_s: float, console: Console) -> None:
     """
     seen = Seen()
     # The alternate screen is written over from its top, and never cleared: nothing flickers.
-    with _keys() as keys, Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live:
+    with (
+        _ended_by_signals(),
+        _keys() as keys,
+        Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live,
+    ):
         next_look = 0.0
         while True:
             if time.monotonic() >= next_look:
                 seen = look(api, seen)
                 next_look = time.monotonic() + interval_s
-            live.update(frame(api.url, seen, footer=FOOTER), refresh=True)
+            live.update(frame(api.url, seen, footer=FOOTER, most=console.height), refresh=True)
             if _pressed(keys, min(_DRAW_S, max(0.0, next_look - time.monotonic()))):
                 return
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the block as an error does, so that the terminal becomes as it was before."""
+
+    def end(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

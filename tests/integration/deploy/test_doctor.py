@@ -132,6 +132,7 @@ def test_watch_draws_on_a_terminal_until_q_and_leaves_it_as_it_was(up):
     assert child.returncode == 0
     assert drawn.count(b"\x1b[?1049h") == drawn.count(b"\x1b[?1049l") == 1
     assert b"\x1b[?25h" in drawn  # the cursor is shown again
+    assert b"u001b" not in drawn  # what moves the cursor is not shown as text
     assert b"\x1b[2J" not in drawn.partition(b"search")[2]  # nothing is cleared between two frames
 
 

@@ -36,6 +36,16 @@ async def test_a_stream_that_stands_still_for_too_long_ends_the_process():
     assert "stood still" in worker.watchdog.failed.result()
 
 
+async def test_a_worker_that_was_behind_and_lost_its_partitions_is_healthy_and_exports_no_lag():
+    worker = StandingWorker(end=10, position=4)
+    await worker.monitor.look()
+    worker.partitions = NO_PARTITIONS
+    assert await worker.problem_after(HOPELESS_S + 1) == ""
+    assert not worker.watchdog.failed.done()
+    values = {each.name: each for family in worker.metrics.registry.collect() for each in family.samples if each.value}
+    assert not values.keys() & {"switchgear_worker_lag_records", "switchgear_worker_last_progress_age_seconds"}
+
+
 async def test_a_broker_that_does_not_answer_makes_the_worker_unhealthy():
     worker = StandingWorker(end=4, position=4)
     await worker.monitor.look()

@@ -1,13 +1,15 @@
 """What the checks of Kafka conclude from what they saw."""
 
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import GroupAuthorizationFailedError, GroupLoadInProgressError, NotCoordinatorForGroupError
 
-from switchgear_cli.doctor.checks import SkippedError
+from switchgear_cli.doctor.checks import Check, SkippedError, run_checks
 from switchgear_cli.doctor.kafka import (
+    KafkaChecks,
     _described,
     alerts_finding,
     clock_finding,
@@ -126,3 +128,30 @@ def test_alerts_warn_without_a_process_and_while_their_group_moves():
     assert alerts_finding("Stable", 1).status == "ok"
     assert alerts_finding("PreparingRebalance", 1).status == "warn"
     assert alerts_finding("Empty", 0).todo == "switchgear alerts run"
+
+
+class Restricted:
+    """A client of brokers that list only the topics of a service, and don't show how they are configured."""
+
+    async def describe_topics(self):
+        part = {"partition": 0, "leader": 1, "isr": [1], "replicas": [1], "error_code": 0}
+        return [{"topic": name, "error_code": 0, "partitions": [part]} for name in (NAMES.executions, NAMES.circuits)]
+
+    async def describe_configs(self, resources):
+        return [
+            SimpleNamespace(resources=[(29, "Topic authorization failed.", 2, each.name, []) for each in resources])
+        ]
+
+
+@pytest.mark.parametrize(("role", "status"), [("service", "skip"), ("sink", "fail"), ("operator", "fail")])
+async def test_topics_are_compared_as_far_as_the_role_needs_them_and_may_see_them(monkeypatch, role, status):
+    @asynccontextmanager
+    async def restricted(_self):
+        yield Restricted()
+
+    monkeypatch.setattr(KafkaChecks, "_admin", restricted)
+    checks = KafkaChecks(SETTINGS, role, 5)
+    (found,) = await run_checks([Check("topics", checks.topics)], 5)
+    assert found.finding.status == status
+    missing = {"service": "", "sink": NAMES.dead, "operator": "Topic authorization failed"}[role]
+    assert missing in found.finding.seen

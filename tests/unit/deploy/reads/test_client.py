@@ -30,7 +30,7 @@ def server():
             """Not to standard error."""
 
     httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    httpd.asked, httpd.answer = [], (200, b"{}")
+    httpd.asked, httpd.answer = [], (200, b'{"circuits": [], "history": []}')
     thread = threading.Thread(target=httpd.serve_forever, daemon=True)
     thread.start()
     yield httpd
@@ -101,6 +101,13 @@ def test_an_answer_of_another_program_is_recognised(server, api, answer):
         api.tools()
 
 
+@pytest.mark.parametrize("read", [ApiClient.circuits, ApiClient.circuit_history, ApiClient.readiness])
+def test_an_object_of_another_program_is_recognised(server, api, read):
+    server.answer = (200, b'{"hello": 1}')
+    with pytest.raises(ApiUnavailableError, match="not the Switchgear API"):
+        read(api)
+
+
 def test_an_address_without_a_server_is_one_sentence_with_what_to_do():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -120,13 +127,13 @@ def test_an_invalid_address_is_an_error(url):
 def test_a_proxy_of_the_environment_is_not_asked(server, api, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     with ApiClient(f"http://127.0.0.1:{server.server_port}") as client:
-        assert client.circuits() == {}
+        assert client.circuits()["circuits"] == []
 
 
 def test_the_option_for_the_api_wins_over_the_setting(server, monkeypatch, tmp_path):
     monkeypatch.setenv("SWITCHGEAR_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("SWITCHGEAR_API_URL", "http://127.0.0.1:9")
     with connect(f"http://127.0.0.1:{server.server_port}") as api:
-        assert api.circuits() == {}
+        assert api.circuits()["circuits"] == []
     with connect() as api, pytest.raises(ApiUnavailableError, match=r"127\.0\.0\.1:9"):
         api.circuits()

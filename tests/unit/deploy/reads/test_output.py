@@ -42,6 +42,13 @@ def test_a_row_that_is_piped_is_one_line_however_long(capsys):
     assert all(line.endswith(LONG.strip()) for line in lines[1:])
 
 
+def test_columns_are_aligned_beside_characters_that_take_two_places(capsys):
+    columns = [{"name": "tool", "type": "String"}, {"name": "calls", "type": "UInt64"}]
+    output.show_rows({"columns": columns, "rows": [["搜索", 5], ["mail", 10]], "truncated": False, "row_count": 2})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2:] == ["搜索      5", "mail     10"]
+
+
 def test_a_row_that_is_piped_ends_without_spaces(capsys):
     found = table("a")
     found.add("b", "short")

@@ -36,11 +36,19 @@ CIRCUITS = [
 SEEN = Seen({"circuits": CIRCUITS, "checked_at": NOW.isoformat()}, tuple(CIRCUITS[3:4]), NOW)
 
 
-def text_of(seen: Seen, *, width: int = 100, height: int | None = None, footer: str = "", color: bool = False) -> str:
+def text_of(
+    seen: Seen,
+    *,
+    width: int = 100,
+    height: int | None = None,
+    footer: str = "",
+    color: bool = False,
+    most: int | None = None,
+) -> str:
     console = Console(
         file=io.StringIO(), width=width, height=height, force_terminal=color, color_system="standard" if color else None
     )
-    console.print(frame("http://api", seen, now=NOW, footer=footer), highlight=False)
+    console.print(frame("http://api", seen, now=NOW, footer=footer, most=most), highlight=False)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
@@ -106,3 +114,11 @@ def test_an_api_that_does_not_answer_is_said_with_the_age_of_what_is_shown():
 def test_names_of_tools_cannot_write_to_the_terminal():
     evil = replace(SEEN, answer={**SEEN.answer, "circuits": [circuit("a\x1b[2Jb", "open")]}, history=())
     assert "\x1b" not in text_of(evil)
+
+
+def test_of_many_circuits_only_those_that_fit_are_laid_out_and_all_are_counted():
+    many = Seen({"circuits": [circuit(f"t{n}", "closed") for n in range(500)], "checked_at": NOW.isoformat()}, (), NOW)
+    lines = text_of(many, height=12, footer="q quits", most=12).splitlines()
+    assert len(lines) == 12
+    assert "500 closed" in lines[1]
+    assert lines[-2].startswith("… over 488 more circuits")
