@@ -16,7 +16,7 @@ from switchgear_cli.logs import configure_logging
 from switchgear_cli.main import run
 from switchgear_cli.reads import output
 from switchgear_cli.reads.responsive_table import ResponsiveTable, name
-from switchgear_cli.terminal import SafeStream, safe_output, styled
+from switchgear_cli.terminal import SafeStream, safe_output, styled, terminal_console
 from switchgear_cli.up.view import LineView, TransitionLine, transition_line
 from switchgear_schemas.command import Command
 from switchgear_schemas.settings import load_settings
@@ -170,3 +170,15 @@ def test_a_traceback_holds_nothing_unseen(log_format, capsys):
     except ValueError:
         structlog.get_logger().exception("it failed")
     assert not unseen(capsys.readouterr().err)
+
+
+def test_what_is_drawn_in_place_moves_the_cursor_and_what_is_printed_meanwhile_can_not_ring(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stdout", drawn := Terminal())
+    with safe_output(), Live("frame", console=terminal_console(), auto_refresh=False) as live:
+        live.update("next", refresh=True)
+        print("a\x07b")
+    text = drawn.getvalue()
+    assert "\x1b[2K" in text  # the frame before is replaced
+    assert "u001b" not in text
+    assert "\x07" not in text
