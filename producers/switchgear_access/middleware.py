@@ -121,7 +121,8 @@ class AccessControl:
         Raises:
             ProblemError: The request is refused.
         """
-        needed = self._role_of(scope)
+        asked = {**scope, "path": scope["path"].removesuffix("\n")}  # routes let one at the end through
+        needed = self._role_of(asked)
         if needed is None:
             return None
         address = scope["client"][0] if scope.get("client") else ""
@@ -133,7 +134,7 @@ class AccessControl:
                     "Create a token with `switchgear token create`, and set SWITCHGEAR_ACCESS_TOKENS_FILE for the server.",
                 )
             return LOCAL
-        stream = self._is_stream(scope)
+        stream = self._is_stream(asked)
         if not stream:
             running.enter_context(self._by_address.request(address))
         principal = await self._log_in(scope, headers, address)
@@ -196,15 +197,15 @@ class AccessControl:
     def _renewing(self, scope: Scope, send: Send) -> Send:
         """Return a channel that sends the cookie again when it is old, so that the session lasts while it is used."""
         session = scope.get(SESSION)
-        renewed = None if session is None or self._sessions is None else self._sessions.renewed(session)
-        if renewed is None or self._sessions is None:
+        sessions = self._sessions
+        if session is None or sessions is None or (renewed := sessions.renewed(session)) is None:
             return send
-        cookie = self._sessions.cookie(renewed, secure=is_secure(scope))
+        cookie = sessions.cookie(renewed, secure=is_secure(scope))
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                if "set-cookie" not in headers:  # a logout removes it
+                if "set-cookie" not in headers and sessions.may_renew(session):  # a logout removes it
                     headers.append("set-cookie", cookie)
             await send(message)
 

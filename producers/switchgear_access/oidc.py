@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -30,6 +31,12 @@ LOGIN_S: Final = 600
 """Longest time between the two halves of a login."""
 _LONGEST_PATH: Final = 2_000
 _KEPT_S: Final = 3600.0
+_AWAY: tuple[type[Exception], ...] = (httpx.HTTPError, ValueError)
+"""Errors of an issuer that does not answer, or not as it should."""
+with contextlib.suppress(ImportError):  # where httpx2 is installed, Authlib's client is one of httpx2
+    import httpx2
+
+    _AWAY += (httpx2.HTTPError,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +111,7 @@ class OidcLogin:
                 answer = await client.fetch_token(endpoint, code=code, code_verifier=verifier)
         except OAuthError as error:
             raise InvalidCredentialsError(f"The issuer refused the login ({error.error}).") from None
-        except (httpx.HTTPError, ValueError) as error:
+        except _AWAY as error:
             raise self._unavailable(error) from None
         token = answer.get("id_token")
         if not isinstance(token, str):

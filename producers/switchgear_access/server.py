@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import uvicorn
-from uvicorn.protocols.http.flow_control import service_unavailable
 
 from switchgear_access.connections import Connections
+from switchgear_access.headers import SECURITY_HEADERS
+from switchgear_access.problem import ProblemError
 from switchgear_schemas.errors import SwitchgearError
 
 _GRACE_S: Final = 3
@@ -35,7 +36,11 @@ class ConcurrencyLimit:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass the request on, or answer that there are too many."""
         if self._running >= self._max_requests and scope["path"] not in _PROBES:
-            await service_unavailable(scope, receive, send)
+            headers = {"Retry-After": "1", "Connection": "close", **SECURITY_HEADERS}
+            busy = ProblemError(
+                503, "This server has too many requests in progress.", "Try again in a moment.", headers
+            )
+            await busy.send(send)
             return
         self._running += 1
         try:

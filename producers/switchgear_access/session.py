@@ -21,7 +21,7 @@ LoginKind = Literal["token", "oidc"]
 
 
 class Session(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the cookie has. Times are seconds since 1970."""
+    """What the cookie has. Times are seconds since 1970. A login by token has no name and no rights here: the token has them."""
 
     id: str
     csrf: str

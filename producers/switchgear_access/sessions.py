@@ -1,6 +1,6 @@
 """Sessions of browsers, in a signed cookie.
 
-The cookie has the client's rights, so any process with the same secret can check it. Every login makes a new session with a new id, so a
+The cookie has the client's rights, or the id of its token, so any process with the same secret can check it. Every login makes a new session with a new id, so a
 cookie that an attacker planted before the login gains nothing (session fixation). A session ends 8 hours after the login, or an hour after
 its last request.
 """
@@ -18,6 +18,7 @@ import msgspec
 from starlette.datastructures import Headers
 
 from switchgear_access.principal import Principal
+from switchgear_access.problem import ProblemError
 from switchgear_access.session import LONGEST_S, LoginKind, Session, cookie_of, session_name, set_cookie
 from switchgear_schemas.errors import SettingsError
 
@@ -32,6 +33,8 @@ _RENEW_S: Final = 60
 """A cookie is sent again when its last one is so old. A page with many requests gets few cookies."""
 _MOST_ENDED: Final = 10_000
 _MOST_COOKIE: Final = 4_096
+_REST_OF_COOKIE: Final = 128
+"""Bytes of its name and attributes, and of a later time."""
 
 
 class Sessions:
@@ -44,26 +47,40 @@ class Sessions:
 
     def __init__(self, secret: str | None = None, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._ended: OrderedDict[str, float] = OrderedDict()
+        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._replaced: OrderedDict[str, None] = OrderedDict()
         key = secret or secrets.token_hex(32)
         self._serializer = _serializer(key, "switchgear.session")
         self._brief = _serializer(key, "switchgear.login")
 
     def begin(self, principal: Principal, login: LoginKind) -> Session:
-        """Return a new session of a client that has just logged in."""
-        now = self._clock()
-        return Session(
+        """Return a new session of a client that has just logged in.
+
+        That of a token has no rights in it: each request takes those that the token has then.
+
+        Raises:
+            ProblemError: The client's rights don't fit into a cookie.
+        """
+        now, of_token = self._clock(), login == "token"
+        session = Session(
             secrets.token_urlsafe(16),
             secrets.token_urlsafe(24),
             login,
-            principal.name,
-            tuple(sorted(principal.roles)),
+            "" if of_token else principal.name,
+            () if of_token else tuple(sorted(principal.roles)),
             principal.credential,
             now,
             now,
-            principal.tenant,
-            principal.tools,
+            None if of_token else principal.tenant,
+            () if of_token else principal.tools,
         )
+        if len(self._text(session)) > _MOST_COOKIE - _REST_OF_COOKIE:
+            raise ProblemError(
+                403,
+                f"The name and the rights of {principal.name[:80]!r} don't fit into a cookie, which browsers cut at 4 KB.",
+                "Have the issuer send a shorter subject and tenant.",
+            )
+        return session
 
     def find(self, headers: Headers, *, secure: bool) -> Session | None:
         """Return the session of a request; None if it has none, or it is over."""
@@ -86,16 +103,24 @@ class Sessions:
 
     def end(self, session: Session) -> None:
         """End a session before its time. Other processes accept its cookie until it expires, so a stolen copy works there."""
-        self._ended[session.id] = self._clock()
-        while len(self._ended) > _MOST_ENDED:
-            self._ended.popitem(last=False)
+        _remember(self._ended, session)
+
+    def replace(self, session: Session) -> None:
+        """Note that its browser has logged in again. A late answer to its last requests must not bring its cookie back."""
+        _remember(self._replaced, session)
+
+    def may_renew(self, session: Session) -> bool:
+        """Return whether its browser still has this session, as far as this process knows."""
+        return session.id not in self._ended and session.id not in self._replaced
 
     def cookie(self, session: Session, *, secure: bool) -> str:
         """Return the header ``Set-Cookie`` of a session."""
-        text = self._serializer.dumps(msgspec.to_builtins(session))
-        value = text if isinstance(text, str) else text.decode()
         left_s = max(0, int(session.began_at + LONGEST_S - self._clock()))
-        return set_cookie(session_name(secure=secure), value, left_s, secure=secure)
+        return set_cookie(session_name(secure=secure), self._text(session), left_s, secure=secure)
+
+    def _text(self, session: Session) -> str:
+        text = self._serializer.dumps(msgspec.to_builtins(session))
+        return text if isinstance(text, str) else text.decode()
 
     def sealed(self, values: Mapping[str, str | float]) -> str:
         """Return signed values for a cookie of a login that is under way."""
@@ -109,6 +134,12 @@ class Sessions:
         except BadData:
             return None
         return found if isinstance(found, dict) else None
+
+
+def _remember(sessions: OrderedDict[str, None], session: Session) -> None:
+    sessions[session.id] = None
+    while len(sessions) > _MOST_ENDED:
+        sessions.popitem(last=False)
 
 
 def _serializer(secret: str, salt: str) -> URLSafeSerializer:

@@ -10,6 +10,7 @@ import structlog
 from clickhouse_connect.driver.exceptions import ClickHouseError
 from starlette.responses import Response
 
+from switchgear.policies import PolicyError
 from switchgear_access.problem import MEDIA_TYPE, ProblemError, encoded, members
 from switchgear_schemas.errors import BrokerUnavailableError, StoreUnavailableError, SwitchgearError
 from switchgear_schemas.visible import escaped
@@ -51,6 +52,7 @@ _STATUS: tuple[tuple[type[SwitchgearError], int], ...] = (
     (SqlLimitError, 422),
     (BrokerUnavailableError, 503),
     (BusyError, 503),
+    (PolicyError, 503),  # of the file, or of what operators set before: a request's own values are a BadRequestError
     (StoreUnavailableError, 503),
 )
 

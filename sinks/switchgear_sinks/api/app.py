@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
@@ -17,6 +18,7 @@ from starlette.types import Scope
 
 from switchgear_access.authenticator import Authenticator
 from switchgear_access.cors import Origins
+from switchgear_access.headers import SecurityHeaders
 from switchgear_access.hosts import KnownHosts
 from switchgear_access.limits import Limits
 from switchgear_access.middleware import AccessControl
@@ -26,7 +28,6 @@ from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import answer_to, error_answer
 from switchgear_sinks.api.console.console import Console
 from switchgear_sinks.api.console.login import Login
-from switchgear_sinks.api.headers import SecurityHeaders
 from switchgear_sinks.api.openapi import openapi
 from switchgear_sinks.api.reads import Reads
 from switchgear_sinks.api.retention import RetentionRoute
@@ -44,6 +45,14 @@ _PUBLIC: Final = frozenset({"/v1/session"})
 """The handler looks at the login itself."""
 _GUARDED: Final = ("/v1/", "/metrics", "/openapi.json")
 """All others are health checks, the console's pages and the login, which have no data."""
+
+
+class _Route(Route):
+    """A route in whose path the name of a tool may have line feeds. Starlette's names end there, and ignore one at the end."""
+
+    def __init__(self, path: str, handler: Handler, methods: list[str]) -> None:
+        super().__init__(path, handler, methods=methods)
+        self.path_regex = re.compile(self.path_regex.pattern.removesuffix("$") + r"\Z", re.DOTALL)
 
 
 class Meter:
@@ -124,7 +133,7 @@ def create_app(
     )
     return Starlette(
         routes=[
-            *(Route(path, meter.over(path, handler), methods=methods.split()) for path, handler, methods in handlers),
+            *(_Route(path, meter.over(path, handler), methods.split()) for path, handler, methods in handlers),
             *ConsolePages().routes,
         ],
         exception_handlers={HTTPException: _http_error},
@@ -163,6 +172,9 @@ async def _http_error(request: Request, error: Exception) -> Response:
             f"There is nothing at {request.url.path}.", 404, "Try /v1/tools, /v1/circuits, /v1/slow, /v1/errors."
         )
     if status == 405:
-        allowed = (error.headers or {}).get("Allow", "") if isinstance(error, HTTPException) else ""
-        return error_answer(f"{request.method} is not possible at {request.url.path}.", 405, f"Use {allowed}.")
+        headers = getattr(error, "headers", None) or {}
+        message = f"{request.method} is not possible at {request.url.path}."
+        answer = error_answer(message, 405, f"Use {headers.get('Allow', '')}.")
+        answer.headers.update(headers)
+        return answer
     return error_answer(str(getattr(error, "detail", error)), status)

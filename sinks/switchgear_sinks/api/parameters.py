@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
@@ -35,7 +34,13 @@ class Parameters:
         for name in given:
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
-                hint = f"Did you mean {near[0]}?" if near else f"It may be: {', '.join(known)}." if known else ""
+                hint = (
+                    f"Did you mean {near[0]}?"
+                    if near
+                    else f"It may be: {', '.join(known)}."
+                    if known
+                    else "Leave it out."
+                )
                 raise BadRequestError(f"Unknown parameter {name}.", hint=hint)
         self._given = given
 
@@ -73,17 +78,24 @@ class Parameters:
             value = int(text) if whole else float(text)
         except ValueError:
             raise BadRequestError(f"{name} must be {kind}, got {text!r}.") from None
-        if not (math.isfinite(value) and least <= value <= most):
-            raise BadRequestError(f"{name} must be from {least:g} to {most:g}, got {text}.")
+        if not least <= value <= most:  # NaN is in no range
+            raise BadRequestError(f"{name} must be from {least:g} to {most:g}, got {text[:40]}.")
         return value
 
 
-async def json_body(request: Request, kind: type[_Body], sample: str) -> _Body:
-    """Return the JSON body of a request as ``kind``. ``sample`` is the hint of an error: it shows a valid body.
+async def json_body(request: Request, kind: type[_Body], sample: str, known: tuple[str, ...] = ()) -> _Body:
+    """Return the JSON body of a request as ``kind``.
+
+    Args:
+        request: The request.
+        kind: The form of the body.
+        sample: The hint of an error: it shows a valid body.
+        known: The query parameters that this route knows. One that belongs into the body must not be ignored: ``?dry_run=1``.
 
     Raises:
-        BadRequestError: The content type is not JSON, or the body has another form.
+        BadRequestError: The content type is not JSON, the body has another form, or the route does not know a query parameter.
     """
+    Parameters(request.query_params, known)
     # A browser sends this type to another site only with its consent, so a web page can't use a local Switchgear.
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise BadRequestError("The content type must be application/json.", hint=sample)
@@ -95,5 +107,5 @@ async def json_body(request: Request, kind: type[_Body], sample: str) -> _Body:
         raise BadRequestError("The connection ended before the body did.") from None
     try:
         return msgspec.json.decode(content, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequestError(f"The body is not as expected: {error}.", hint=sample) from None

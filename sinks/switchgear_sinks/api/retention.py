@@ -16,14 +16,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear_access.hosts import host_name, is_loopback
-from switchgear_schemas.errors import StoreUnavailableError
+from switchgear_schemas.errors import StoreUnavailableError, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import ForbiddenError, json_answer
+from switchgear_sinks.api.console.audit import Action, Audit
 from switchgear_sinks.api.parameters import Parameters, json_body
 from switchgear_sinks.api.rights import Rights
-from switchgear_sinks.clickhouse_errors import NOT_ALLOWED, clickhouse_code
+from switchgear_sinks.clickhouse_errors import NOT_ALLOWED, clickhouse_code, clickhouse_message
 from switchgear_sinks.migrations import Layout, RetentionRules, change_retention, read_rules
-from switchgear_sinks.store import Store
+from switchgear_sinks.store import Database, Store
 
 CHANGE_LIMIT_S: Final = 100.0
 _SAMPLE: Final = 'Send {"days": 30, "tenant": null, "new_rows_only": false} as application/json; only days is required.'
@@ -43,6 +44,7 @@ class RetentionRoute:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._layout = Layout.of(settings)
+        self._audit = Audit(Database(store))
         self._turn = asyncio.Lock()
 
     async def __call__(self, request: Request) -> Response:
@@ -53,21 +55,33 @@ class RetentionRoute:
             _only_this_machine(request)
         if request.method == "PUT":
             body = await json_body(request, RetentionBody, _SAMPLE)
-            return self._answer(await self._change(body.tenant, body.days, new_rows_only=body.new_rows_only))
+            return self._answer(await self._change(request, body.tenant, body.days, new_rows_only=body.new_rows_only))
         if request.method == "DELETE":
             given = Parameters(request.query_params, ("tenant", "new_rows_only"))
             tenant = request.query_params.get("tenant")  # "" is the tenant of rows without one
-            return self._answer(await self._change(tenant, None, new_rows_only=given.flag("new_rows_only")))
+            return self._answer(await self._change(request, tenant, None, new_rows_only=given.flag("new_rows_only")))
         Parameters(request.query_params, ())
         return self._answer(await read_rules(self._store, self._layout.retention_days))
 
-    async def _change(self, tenant: str | None, days: int | None, *, new_rows_only: bool) -> RetentionRules:
+    async def _change(
+        self, request: Request, tenant: str | None, days: int | None, *, new_rows_only: bool
+    ) -> RetentionRules:
+        subject = "retention" if tenant is None else f"retention of {tenant}"
+        action = Action.of(request, "set_retention", subject, "")
         try:
             async with asyncio.timeout(CHANGE_LIMIT_S), self._turn:
-                # don't wait: this process continues while ClickHouse changes the stored rows
-                return await change_retention(
-                    self._store, self._layout, tenant, days, new_rows_only=new_rows_only, wait=False
-                )
+                await self._audit.write(action)  # first, so that no row is deleted without a record
+                try:
+                    # don't wait: this process continues while ClickHouse changes the stored rows
+                    rules = await change_retention(
+                        self._store, self._layout, tenant, days, new_rows_only=new_rows_only, wait=False
+                    )
+                except (SwitchgearError, ClickHouseError) as error:
+                    why = error.message if isinstance(error, SwitchgearError) else clickhouse_message(error)
+                    await self._audit.write(action.ended("failed", why))
+                    raise
+                await self._audit.write(action.ended("applied", after=rules.to_dict()))
+                return rules
         except TimeoutError:
             raise StoreUnavailableError(
                 f"ClickHouse did not finish the change within {CHANGE_LIMIT_S:.0f} s.",

@@ -15,6 +15,7 @@ from switchgear_sinks.api.answers import BadRequestError, BusyError, json_answer
 from switchgear_sinks.api.parameters import Parameters, json_body
 from switchgear_sinks.api.readonly import ReadOnlySql
 from switchgear_sinks.api.readonly.access import sql_access
+from switchgear_sinks.api.readonly.runner import CSV
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.sandbox.process import START_S
 from switchgear_sinks.store import Store
@@ -26,7 +27,7 @@ AT_ONCE: Final = 2
 GRACE_S: Final = START_S + 10.0
 """Seconds beyond the limit of a query, in which a process for it starts."""
 _FILES: Final = {
-    "csv": ("CSVWithNames", "text/csv; charset=utf-8"),
+    "csv": (CSV, "text/csv; charset=utf-8"),
     "parquet": ("Parquet", "application/vnd.apache.parquet"),
 }
 """ClickHouse's format and the media type of a download."""
@@ -61,20 +62,23 @@ class SqlRoute:
         if fmt not in ("json", *_FILES):
             raise BadRequestError(f"format must be json, csv or parquet, got {fmt[:40]!r}.")
         Rights.of(request).check_unrestricted("SQL, which reaches every row,")
-        body = await json_body(request, SqlBody, _SAMPLE)
+        body = await json_body(request, SqlBody, _SAMPLE, ("format",))
         try:
             await asyncio.wait_for(self._running.acquire(), self._wait_s)
         except TimeoutError:
             raise BusyError("Too many queries are running.", hint="Try again in a few seconds.") from None
         work = asyncio.ensure_future(asyncio.to_thread(self._answer, body.query, fmt))
         work.add_done_callback(self._done)
-        return await asyncio.wait_for(asyncio.shield(work), self._answer_s)
+        queries = 1 if fmt == "json" else 2  # the second one counts the rows
+        return await asyncio.wait_for(asyncio.shield(work), queries * self._answer_s)
 
     def _answer(self, query: str, fmt: str) -> Response:
         if fmt in _FILES:
             name, media_type = _FILES[fmt]
+            file, truncated = self._sql.export(query, name)
             headers = {"content-disposition": f'attachment; filename="query.{fmt}"'}
-            return Response(self._sql.export(query, name), media_type=media_type, headers=headers)
+            headers |= {"x-switchgear-truncated": "true"} if truncated else {}
+            return Response(file, media_type=media_type, headers=headers)
         return json_answer(self._sql.run(query).to_dict())  # in the thread, because an answer may have 64 MiB
 
     def _done(self, work: asyncio.Future[Response]) -> None:

@@ -48,7 +48,12 @@ class StoredLetter:
 
         In a topic whose producers set the time it may be any number. One outside the calendar becomes the nearest date inside.
         """
-        return datetime.fromtimestamp(min(max(self.letter.timestamp_ms / 1000, 0), _LATEST_S), UTC)
+        return _date(self.letter.timestamp_ms)
+
+    @property
+    def written_at(self) -> datetime:
+        """When the letter was written to the dead-letter topic, by the broker's clock, as for :attr:`at`."""
+        return _date(self.written_ms)
 
     @property
     def tool(self) -> str:
@@ -119,6 +124,7 @@ class Selection:
         tool: Name of the tool.
         field: Name of the field that the reason is about.
         since: Messages that arrived at or after this time.
+        place: Partition and offset in the dead-letter topic: one letter.
     """
 
     reason: str | None = None
@@ -126,6 +132,7 @@ class Selection:
     tool: str | None = None
     field: str | None = None
     since: datetime | None = None
+    place: tuple[int, int] | None = None
 
     def matches(self, stored: StoredLetter) -> bool:
         """Return whether ``stored`` meets every criterion."""
@@ -135,8 +142,13 @@ class Selection:
             and (self.component is None or self.component == letter.component)
             and (self.field is None or self.field == letter.field)
             and (self.since is None or stored.at >= self.since)
+            and (self.place is None or self.place == (stored.partition, stored.offset))
             and (self.tool is None or self.tool == stored.tool)
         )
+
+
+def _date(timestamp_ms: int) -> datetime:
+    return datetime.fromtimestamp(min(max(timestamp_ms / 1000, 0), _LATEST_S), UTC)
 
 
 def hexdump(data: bytes, limit: int = 4096) -> str:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
 import pydantic
 
-from switchgear.fleet.policy_overrides import laid_over
-from switchgear.policies import Explanation, PolicySet
+from switchgear.fleet.policy_overrides import laid_over, merged
+from switchgear.fleet.rows import PolicyOverrides, Row
+from switchgear.policies import Explanation, PolicyError, PolicySet
 from switchgear.policies.errors import impossible
-from switchgear_schemas.families import family_circuit_id
+from switchgear.policies.glob import is_glob
+from switchgear_schemas.families import family_circuit_id, tool_of_circuit
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.operate.known_state import READ_S, KnownState, read_known
@@ -62,6 +66,35 @@ def with_overrides(explained: Explanation, known: KnownState, *, family: bool = 
     return explained.model_copy(update={"policy": policy, "sources": sources})
 
 
+def policy_used(explained: Explanation, known: KnownState, *, family: bool = False) -> BreakerPolicy:
+    """Return the policy that the worker uses: as :func:`with_overrides`, or the file's if the operators' values don't fit over it."""
+    try:
+        return with_overrides(explained, known, family=family).policy
+    except PolicyError:
+        return explained.policy
+
+
+def after_setting(known: KnownState, subject: str, values: Mapping[str, Any]) -> KnownState:
+    """Return what the workers will know after ``policy set``.
+
+    Args:
+        known: What they know.
+        subject: The tool, the glob, or the circuit of the family.
+        values: What is set, over what was set for the same subject. Empty removes that.
+    """
+    if not is_glob(subject):
+        row = known.circuits.get(subject) or Row(circuit_id=subject, tool_name=tool_of_circuit(subject))
+        row = msgspec.structs.replace(row, policy=merged(row.policy, values))
+        return replace(known, circuits={**known.circuits, subject: row})
+    tables = _tables(known)
+    layer = merged(tables.get(subject), values)
+    if layer is not None:
+        tables[subject] = layer
+    else:
+        tables.pop(subject, None)
+    return replace(known, overrides={0: PolicyOverrides(partition=0, tables=tables)})
+
+
 def overridden(explained: Explanation) -> dict[str, str]:
     """Values that ``policy set`` gave: field to the name or glob that they were set for."""
     found = {field: source for field, source in explained.sources.items() if source.startswith(_SET)}
@@ -70,9 +103,15 @@ def overridden(explained: Explanation) -> dict[str, str]:
 
 def _layers(known: KnownState, tool_name: str) -> list[tuple[str, bytes]]:
     """Return each name or glob and its values, the strongest last."""
-    found = [(glob, kept.tables[glob]) for kept in known.overrides.values() for glob in kept.covering(tool_name)]
+    tables = _tables(known)
+    found = [(glob, tables[glob]) for glob in PolicyOverrides(partition=0, tables=tables).covering(tool_name)]
     row = known.circuits.get(tool_name)
     return found if row is None or row.policy is None else [*found, (tool_name, row.policy)]
+
+
+def _tables(known: KnownState) -> dict[str, bytes]:
+    """Return the values by glob, of which each partition has a copy."""
+    return {glob: values for kept in known.overrides.values() for glob, values in kept.tables.items()}
 
 
 def _family_layers(known: KnownState, family: str) -> list[tuple[str, bytes]]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from switchgear.breaker import Transition
+from switchgear.breaker.values import circuit_id_of
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.wire import Execution
 from switchgear_sinks.replay.replay import Fold
@@ -75,10 +76,11 @@ class WhatIf:
         }
 
     def _count(self, call: Execution, failed: int, succeeded: int) -> None:
-        for circuit_id, outage in self._open.items():
-            if circuit_id == call.tool_name or circuit_id.startswith(f"{call.tool_name}|"):
-                outage.failed += failed
-                outage.succeeded += succeeded
+        policy = self.policy_of(call.tool_name)
+        outage = self._open.get(circuit_id_of(call.tool_name, policy, call.user_id or "", call.session_id or ""))
+        if outage is not None:
+            outage.failed += failed
+            outage.succeeded += succeeded
 
     def _note(self, transition: Transition, tool: str) -> None:
         if len(self.transitions) < MOST_TRANSITIONS:

@@ -17,6 +17,7 @@ from switchgear_access.hosts import KnownHosts
 from switchgear_access.limits import Limits
 from switchgear_access.middleware import AccessControl, principal_of
 from switchgear_access.principal import Principal, Role
+from switchgear_access.sessions import Sessions
 from switchgear_access.token_source import FixedTokens
 from switchgear_access.tokens import new_token, with_token
 
@@ -46,7 +47,7 @@ def role_of(scope):
     return Role.ADMIN if scope["method"] == "PUT" else Role.READ
 
 
-def made(*, tokens=None, jwt=None, limits=None, origins=None, app=None, address="127.0.0.1:8620"):
+def made(*, tokens=None, jwt=None, limits=None, origins=None, app=None, address="127.0.0.1:8620", **more):
     text = ""
     for token in tokens or ():
         text = with_token(text, token)
@@ -55,9 +56,9 @@ def made(*, tokens=None, jwt=None, limits=None, origins=None, app=None, address=
         app or App(),
         authenticator=Authenticator(sources, jwt),
         hosts=KnownHosts(None, address, "SWITCHGEAR_X"),
-        role_of=role_of,
         limits=limits or Limits(),
         origins=Origins(origins),
+        **{"role_of": role_of} | more,
     )
 
 
@@ -159,6 +160,35 @@ async def test_token_without_the_needed_role_is_refused_with_the_role(reader):
         answer = await http.put("/")
     assert answer.status_code == 403
     assert answer.json()["detail"] == "This needs the role admin. The token has: read."
+
+
+async def test_line_feed_at_the_end_of_a_path_which_routes_let_through_changes_no_role(reader):
+    token, text = reader
+    roles = {"/admin": Role.ADMIN}
+    access = made(tokens=[token], role_of=lambda scope: roles.get(scope["path"], Role.READ))
+    async with client(access, token=text) as http:
+        for path in ("/admin", "/admin%0A"):
+            assert (await http.get(path)).status_code == 403
+        assert (await http.get("/%0A")).status_code == 200
+
+
+@pytest.mark.parametrize(("event", "renewed"), [("end", False), ("replace", False), (None, True)])
+async def test_late_answer_brings_no_cookie_back_after_a_logout_or_another_login(reader, event, renewed):
+    token, _ = reader
+    moment = [1000.0]
+    sessions, app = Sessions(clock=lambda: moment[0]), App()
+    session = sessions.begin(token.principal(), "token")
+    cookie = sessions.cookie(session, secure=False).partition(";")[0]
+    moment[0] += 61
+    async with client(made(tokens=[token], app=app, sessions=sessions)) as http, asyncio.TaskGroup() as tasks:
+        slow = tasks.create_task(http.get("/slow", headers={"cookie": cookie}))
+        while not app.running:  # noqa: ASYNC110 - a counter of the application
+            await asyncio.sleep(0.001)
+        if event is not None:
+            getattr(sessions, event)(session)
+        app.gate.set()
+    assert slow.result().status_code == 200
+    assert ("set-cookie" in slow.result().headers) is renewed
 
 
 async def test_health_check_needs_no_token_and_has_no_client(reader):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -190,6 +191,23 @@ def test_probe_is_answered_while_the_limit_of_requests_is_in_progress(app, port)
         assert answers(asked(port, GET.replace(b"\r\n\r\n", closing))) == [200]
         app.gate.set()
         until(lambda: answers(asked(port, SLOW.replace(b"\r\n\r\n", closing))) == [200])
+
+
+def test_request_over_the_limit_is_answered_with_a_problem_and_the_security_headers(app, port):
+    with crowd(port, 8, SLOW):
+        until(lambda: app.requests == 8)
+        head, _, body = asked(port, SLOW).partition(b"\r\n\r\n")
+        problem = json.loads(body)
+        assert (problem["status"], problem["title"]) == (503, "Service Unavailable")
+        for line in (
+            b"content-type: application/problem+json",
+            b"retry-after: 1",
+            b"x-frame-options: DENY",
+            b"x-content-type-options: nosniff",
+        ):
+            assert line in head
+        assert b"content-security-policy: default-src 'none'" in head
+        app.gate.set()
 
 
 def test_probe_is_answered_while_other_clients_do_not_read_their_answers(app, port):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal
@@ -14,10 +15,11 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from switchgear.breaker.states import STATE_OF_MODE, STATE_OF_VERB
 from switchgear.policies.glob import is_glob
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.command import MAX_REASON_LENGTH, Command
-from switchgear_schemas.enums import MAX_NAME_LENGTH
+from switchgear_schemas.enums import MAX_NAME_LENGTH, Mode, Verb
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.families import tool_of_circuit
 from switchgear_schemas.settings import Settings
@@ -42,16 +44,11 @@ Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON_LENGTH,
 Actor = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 Wait = Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WAIT_S)]
 Expiry = Annotated[float, msgspec.Meta(gt=0, le=LONGEST_S)]
-Verb = Literal["force_open", "force_close", "disable", "metrics_only", "close", "reset", "auto"]
+Given = Literal["force_open", "force_close", "disable", "metrics_only", "close", "reset", "auto"]
 _EXPIRING: Final = frozenset({"force_open", "disable", "metrics_only"})
-_STATES: Final = {
-    "force_open": "forced_open",
-    "disable": "disabled",
-    "metrics_only": "metrics_only",
-    "close": "closed",
-    "reset": "closed",
-}
 _VERB_OF: Final = {"forced_open": "force_open", "disabled": "disable", "metrics_only": "metrics_only"}
+_UNCOMMANDED: Final = {"override": None, "expires_at": None, "next_probe_at": None}
+"""Fields of a circuit after a command has ended."""
 _SOON: Final = timedelta(seconds=1)
 _SAMPLE: Final = (
     'Send {"command": "force_open", "reason": "the server is being moved", "expires_in_s": 600} as application/json.'
@@ -64,7 +61,7 @@ class CommandBody(msgspec.Struct, forbid_unknown_fields=True):
     ``actor`` is who gives it, where the API has no tokens. ``wait_s`` is the longest wait for the confirmation; 0 doesn't wait.
     """
 
-    command: Verb
+    command: Given
     reason: Reason
     expires_in_s: Expiry | None = None
     dry_run: bool = False
@@ -86,12 +83,22 @@ class Actions:
         fleet: The circuits.
         boards: Their numbers are read again after an action.
         audit: The record.
+        mode_of: Returns the mode of the policy in force for a circuit.
     """
 
-    def __init__(self, settings: Settings, fleet: FleetCircuits, boards: Boards, audit: Audit) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        fleet: FleetCircuits,
+        boards: Boards,
+        audit: Audit,
+        mode_of: Callable[[str], Awaitable[Mode]],
+    ) -> None:
         self._settings = settings
         self._fleet = fleet
         self._audit = audit
+        self._mode_of = mode_of
+        self._undoing = asyncio.Lock()
         self.after: list[Callable[[], None]] = [boards.forget]
         """Called after every action: what was read before is old now."""
 
@@ -102,7 +109,7 @@ class Actions:
         rights.check_all_tenants("Circuits, which all tenants share,")
         rights.check_tool(tool)
         body = await json_body(request, CommandBody, _SAMPLE)
-        verb = "disable" if body.command == "force_close" else body.command
+        verb: Verb = "disable" if body.command == "force_close" else body.command
         if body.expires_in_s is not None and verb not in _EXPIRING:
             raise BadRequestError(f"{body.command} has no end.", hint="Leave out expires_in_s.")
         until = None if body.expires_in_s is None else utc_now() + timedelta(seconds=body.expires_in_s)
@@ -116,12 +123,22 @@ class Actions:
             circuit_id=None if circuit_id == tool else circuit_id,
         )
         before = await self.present(circuit_id)
-        expected = before | {"state": _STATES.get(verb, before["state"])}
+        expected = before | await self._change(verb, before)
         if body.dry_run:
             return json_answer({"before": before, "after": expected})
         undo = undo_of_command(verb, before, command)
         action = replace(action, before=before, undo=undo)
         return await self.carry_out(action, [command], expected=expected, wait_s=body.wait_s)
+
+    async def _change(self, verb: Verb, before: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of a circuit that a command changes, as far as they are known before."""
+        if verb in _EXPIRING:
+            return {"state": STATE_OF_VERB[verb]}
+        if verb != "auto":
+            return _UNCOMMANDED | {"state": STATE_OF_VERB[verb]}
+        if before["override"] is None:
+            return {}
+        return _UNCOMMANDED | {"state": STATE_OF_MODE[await self._mode_of(before["circuit_id"])]}
 
     async def undo(self, request: Request) -> Response:
         """Answer ``POST /v1/audit/{audit_id}/undo``."""
@@ -138,19 +155,21 @@ class Actions:
             raise ConflictError(
                 f"{found['action']} of {subject!r} can't be undone.", hint="Give another command instead."
             )
-        if identity in await self._audit.undone([identity]):
-            raise ConflictError("This action was undone already.", hint="GET /v1/audit shows by whom.")
-        if (later := await self._audit.later(found)) is not None:
-            raise ConflictError(
-                f"{later['actor']} has changed {subject!r} since ({later['action']}: {later['reason']}).",
-                hint="Undo that first, or give the command that you want.",
-            )
-        action = Action.of(request, "undo", subject, body.reason, undo_of=identity)
-        commands = [
-            command_of(**each, actor=action.actor, reason=action.reason) for each in _still(json.loads(found["undo"]))
-        ]
-        before = None if found["action"] == "set_policy" else await self.present(subject)
-        return await self.carry_out(replace(action, before=before), commands, expected=None)
+        async with self._undoing:  # of two at once, the second one finds the record of the first
+            if identity in await self._audit.undone([identity]):
+                raise ConflictError("This action was undone already.", hint="GET /v1/audit shows by whom.")
+            if (later := await self._audit.later(found)) is not None:
+                raise ConflictError(
+                    f"{later['actor']} has changed {subject!r} since ({later['action']}: {later['reason']}).",
+                    hint="Undo that first, or give the command that you want.",
+                )
+            action = Action.of(request, "undo", subject, body.reason, undo_of=identity)
+            undo = _still(json.loads(found["undo"]))
+            commands = [command_of(**each, actor=action.actor, reason=action.reason) for each in undo]
+            before = None if found["action"] == "set_policy" else await self.present(subject)
+            action = replace(action, before=before)
+            await self._audit.write(action)
+        return await self._send(action, commands, expected=None, wait_s=WAIT_S)
 
     async def present(self, circuit_id: str) -> dict[str, Any]:
         """Return the fields of a circuit as it is now."""
@@ -176,6 +195,11 @@ class Actions:
             wait_s: Longest wait for the worker to show each command. 0 doesn't wait.
         """
         await self._audit.write(action)  # first, so that nothing happens without a record
+        return await self._send(action, commands, expected=expected, wait_s=wait_s)
+
+    async def _send(
+        self, action: Action, commands: Sequence[Command], *, expected: Mapping[str, Any] | None, wait_s: float
+    ) -> Response:
         results: list[CommandResult] = []
         try:
             for command in commands:
@@ -185,6 +209,7 @@ class Actions:
             raise
         last = results[-1]
         after = expected if action.action == "set_policy" else _shown(last.circuit, expected)
+        after = None if last.outcome == "refused" else after
         done = action.ended(last.outcome, last.reason, after)
         await self._audit.write(done)
         for each in self.after:

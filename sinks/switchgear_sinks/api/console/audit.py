@@ -142,7 +142,7 @@ class Audit:
         where = Conditions(None).equal("subject", action["subject"])
         where.that(
             "(at, audit_id) > (fromUnixTimestamp64Micro({at:Int64}, 'UTC'), {id:UUID})",
-            "action != 'undo'",
+            "action NOT IN ('undo', 'set_retention')",
             "(action = 'set_policy') = {policy:Bool}",
             at=microseconds(action["at"]),
             id=str(action["audit_id"]),

@@ -62,7 +62,7 @@ class Console:
         db = self.boards.db
         effective = EffectivePolicies(settings, kafka=follow)
         audit = Audit(db)
-        actions = Actions(settings, self.fleet, self.boards, audit)
+        actions = Actions(settings, self.fleet, self.boards, audit, effective.mode_of)
         dead = DeadLetters(settings, audit)
         calls, policies = Calls(db), Policies(db, settings, effective, actions)
         self.routes: tuple[tuple[str, Handler, str], ...] = (

@@ -12,6 +12,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from switchgear_access.problem import ProblemError
+from switchgear_schemas.errors import BrokerUnavailableError, InvalidExecutionError, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import BadRequestError, NotFoundError, json_answer
 from switchgear_sinks.api.console.actions import Reason
@@ -21,11 +23,12 @@ from switchgear_sinks.api.parameters import Parameters, json_body
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.dead.letters import Selection, StoredLetter, hexdump
 from switchgear_sinks.dead.retry import Retry
-from switchgear_sinks.dead.topic import read_letters
+from switchgear_sinks.dead.topic import TooManyLettersError, read_letters
 
 KEPT_S: Final = 5.0
 READ_LIMIT_S: Final = 50.0
-_ID: Final = re.compile(r"(\d{1,9})-(\d{1,18})")
+_ID: Final = re.compile(r"([0-9]{1,9})-([0-9]{1,18})")
+_CURSOR: Final = re.compile(r"(-?[0-9]{1,19})-([0-9]{1,9})-([0-9]{1,18})")
 _WHAT: Final = "Dead letters, which may be of any tenant,"
 _SAMPLE: Final = (
     'Send {"value": "{\\"tool_name\\": …}", "reason": "corrected the status"} as application/json; value may be null.'
@@ -51,7 +54,10 @@ class DeadLetters:
         self._settings = settings
         self._audit = audit
         self._turn = asyncio.Lock()
+        self._sending = asyncio.Lock()
+        self._selection = Selection()
         self._letters: list[StoredLetter] = []
+        """The selected ones, newest first."""
         self._read_at = float("-inf")
 
     async def listed(self, request: Request) -> Response:
@@ -59,19 +65,11 @@ class DeadLetters:
         given = Parameters(request.query_params, ("reason", "tool", "component", "field", "after", "limit"))
         Rights.of(request).check_unrestricted(_WHAT)
         selection = Selection(given.text("reason"), given.text("component"), given.text("tool"), given.text("field"))
-        found = [each for each in reversed(await self._read()) if selection.matches(each)]
-        after = given.text("after")
-        if after is not None:
-            place = next((index for index, each in enumerate(found) if identity(each) == after), None)
-            if place is None:
-                raise BadRequestError(
-                    f"after {after[:80]!r} is not a letter of this list.", hint="Begin with the first page."
-                )
-            rest = found[place + 1 :]
-        else:
-            rest = found
-        shown = rest[: min(given.limit(50), 1_000)]
-        following = identity(shown[-1]) if shown and len(rest) > len(shown) else None
+        limit, after = min(given.limit(50), 1_000), _position_of(given.text("after"))
+        found = await self._selected(selection)
+        rest = found if after is None else [each for each in found if _position(each) < after]
+        shown = rest[:limit]
+        following = "-".join(map(str, _position(shown[-1]))) if len(rest) > len(shown) else None
         return json_answer({"items": [summary(each) for each in shown], "next": following, "total": len(found)})
 
     async def letter(self, request: Request) -> Response:
@@ -84,13 +82,15 @@ class DeadLetters:
         Rights.of(request).check_unrestricted(_WHAT)
         body = await json_body(request, RetryBody, _SAMPLE)
         name: str = request.path_params["identity"]
-        letter = await self._find(name, fresh=True)
-        action = Action.of(request, "retry_dead_letter", name, body.reason, before=summary(letter))
-        await self._audit.write(action)
-        repairs = {} if body.value is None else {letter.key: body.value.encode()}
-        async with Retry(self._settings.kafka, self._settings.topics, self._settings.family_pattern) as retry:
-            outcomes = [outcome async for outcome in retry.send([letter], repairs)]
-        error = outcomes[0].error
+        async with self._sending:  # of two at once, the second one finds that the letter was sent
+            letter = await self._find(name, fresh=True)
+            action = Action.of(request, "retry_dead_letter", name, body.reason, before=summary(letter))
+            await self._audit.write(action)
+            try:
+                error = await self._send(letter, body.value)
+            except SwitchgearError as failure:
+                await self._audit.write(action.ended("failed", failure.message))
+                raise
         if error is not None:
             await self._audit.write(action.ended("refused", error.reason))
             where = f"{error.field}: " if error.field else ""
@@ -98,7 +98,6 @@ class DeadLetters:
                 f"The letter can't be sent: {where}{error.reason}.", hint="Correct the value and try again."
             )
         await self._audit.write(replace(action.ended("applied"), after={"sent_to": self._settings.topics.executions}))
-        self._read_at = float("-inf")
         sent = letter.text if body.value is None else body.value
         return json_answer(
             {
@@ -110,22 +109,53 @@ class DeadLetters:
         )
 
     async def _find(self, name: str, *, fresh: bool = False) -> StoredLetter:
-        if _ID.fullmatch(name) is None:
+        given = _ID.fullmatch(name)
+        if given is None:
             raise NotFoundError(
                 f"{name[:80]!r} is not the id of a dead letter.", hint="Ids are partition-offset, such as 0-17."
             )
-        found = next((each for each in await self._read(fresh=fresh) if identity(each) == name), None)
+        async with self._turn:
+            letters = [] if fresh or self._old else self._letters
+            found = next((each for each in letters if identity(each) == name), None)
+            if found is None:
+                letters = await self._read(Selection(place=(int(given[1]), int(given[2]))))
+                found = next((each for each in letters if identity(each) == name), None)
         if found is None:
             raise NotFoundError(f"There is no dead letter {name}.", hint="It was sent again, or its topic dropped it.")
         return found
 
-    async def _read(self, *, fresh: bool = False) -> list[StoredLetter]:
+    async def _selected(self, selection: Selection) -> list[StoredLetter]:
+        """Return the selected letters, newest first, at most a few seconds old."""
         async with self._turn:
-            if fresh or time.monotonic() - self._read_at > KEPT_S:
-                async with asyncio.timeout(READ_LIMIT_S):
-                    self._letters = await read_letters(self._settings.kafka, self._settings.topics.dead, Selection())
-                self._read_at = time.monotonic()
+            if self._old or self._selection != selection:
+                self._letters = sorted(await self._read(selection), key=_position, reverse=True)
+                self._selection, self._read_at = selection, time.monotonic()
             return self._letters
+
+    @property
+    def _old(self) -> bool:
+        return time.monotonic() - self._read_at > KEPT_S
+
+    async def _read(self, selection: Selection) -> list[StoredLetter]:
+        try:
+            async with asyncio.timeout(READ_LIMIT_S):
+                return await read_letters(self._settings.kafka, self._settings.topics.dead, selection)
+        except TimeoutError:
+            raise BrokerUnavailableError(
+                f"Kafka did not deliver the dead letters within {READ_LIMIT_S:.0f} s.", hint="Try again in a moment."
+            ) from None
+        except TooManyLettersError as error:
+            raise ProblemError(422, error.message, "Narrow them: ?tool=, ?reason=, ?component= or ?field=.") from None
+
+    async def _send(self, letter: StoredLetter, value: str | None) -> InvalidExecutionError | None:
+        """Send a letter, repaired if a value is given. Return why it can't be sent, or None."""
+        repairs = {} if value is None else {letter.key: value.encode()}
+        try:
+            async with Retry(self._settings.kafka, self._settings.topics, self._settings.family_pattern) as retry:
+                outcomes = [outcome async for outcome in retry.send([letter], repairs)]
+        finally:
+            self._read_at = float("-inf")
+        return outcomes[0].error
 
 
 def identity(letter: StoredLetter) -> str:
@@ -133,12 +163,28 @@ def identity(letter: StoredLetter) -> str:
     return f"{letter.partition}-{letter.offset}"
 
 
+def _position(letter: StoredLetter) -> tuple[int, int, int]:
+    """Return the place of a letter in the order of the list. It is a page's ``next`` too, so that the letter itself may go."""
+    return letter.letter.timestamp_ms, letter.partition, letter.offset
+
+
+def _position_of(after: str | None) -> tuple[int, ...] | None:
+    if after is None:
+        return None
+    found = _CURSOR.fullmatch(after)
+    if found is None:
+        raise BadRequestError(
+            f"after {after[:80]!r} is not a place in this list.", hint="Pass next of the page before, unchanged."
+        )
+    return tuple(map(int, found.groups()))
+
+
 def summary(letter: StoredLetter) -> dict[str, Any]:
     """Return a letter without its bytes."""
     return letter.summary() | {
         "id": identity(letter),
         "at": iso(letter.at),
-        "written_at": iso(letter.written_ms / 1000),
+        "written_at": iso(letter.written_at),
     }
 
 

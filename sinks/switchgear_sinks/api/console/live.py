@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -27,6 +28,7 @@ WINDOW_MINUTES: Final = 60
 STATS_AT_ONCE: Final = 100
 """Tools in one event of numbers. Fifty consoles get each event, and a large one would hold up what comes after it."""
 STATS_PAUSE_S: Final = 0.02
+_NUMBER: Final = re.compile("[0-9]{1,18}")
 
 Visible = Callable[[str], bool]
 """Whether a console may see a tool or a family, by its name."""
@@ -171,7 +173,7 @@ class Live:
         if not after:
             return []
         epoch, _, number = after.partition("-")
-        if epoch != self._epoch or not number.isdigit() or int(number) > self._number:
+        if epoch != self._epoch or _NUMBER.fullmatch(number) is None or int(number) > self._number:
             return None
         oldest = self._kept[0].number if self._kept else self._number + 1
         if int(number) + 1 < oldest:

@@ -130,9 +130,7 @@ class Login:
                 "The issuer must send read, operate or admin in the claim that access_jwt_roles_claim names.",
             )
         answer = RedirectResponse(local_path(str(pending["next"])), 303, headers=_NO_STORE)
-        answer.headers.append(
-            "set-cookie", self._sessions.cookie(self._sessions.begin(principal, "oidc"), secure=secure)
-        )
+        self._set_cookie(request, answer, self._sessions.begin(principal, "oidc"))
         answer.headers.append("set-cookie", set_cookie(_PENDING, "", 0, secure=secure))
         return answer
 
@@ -144,8 +142,15 @@ class Login:
         principal = await access_of(request.scope).check_token(request.scope, token)
         session = self._sessions.begin(principal, "token")
         answer = json_answer(self._document(principal, session), headers=_NO_STORE)
-        answer.headers.append("set-cookie", self._sessions.cookie(session, secure=is_secure(request.scope)))
+        self._set_cookie(request, answer, session)
         return answer
+
+    def _set_cookie(self, request: Request, answer: Response, session: Session) -> None:
+        secure = is_secure(request.scope)
+        before = self._sessions.find(Headers(scope=request.scope), secure=secure)
+        if before is not None:
+            self._sessions.replace(before)
+        answer.headers.append("set-cookie", self._sessions.cookie(session, secure=secure))
 
     def _end(self, request: Request) -> Response:
         secure, headers = is_secure(request.scope), Headers(scope=request.scope)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, Final, Literal
 
 import msgspec
@@ -15,12 +16,14 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
+from switchgear.fleet.policy_overrides import named_values
 from switchgear.policies import Explanation, PolicyError, PolicySet
 from switchgear.policies.glob import is_glob, matches
 from switchgear.policies.load import read_file
 from switchgear.policies.policy_set import BUILT_IN, NOT_FOR_FAMILIES
+from switchgear_schemas.enums import Mode
 from switchgear_schemas.errors import SwitchgearError
-from switchgear_schemas.families import family_circuit_id, is_family
+from switchgear_schemas.families import family_circuit_id, is_family, is_family_circuit, tool_of_circuit
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.settings import Settings
 from switchgear_schemas.wire import Execution
@@ -31,7 +34,13 @@ from switchgear_sinks.api.console.figures import utc_now
 from switchgear_sinks.api.parameters import Parameters, json_body
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.operate.known_state import KnownState, read_known
-from switchgear_sinks.operate.policy_in_force import checked_values, overridden, with_overrides
+from switchgear_sinks.operate.policy_in_force import (
+    after_setting,
+    checked_values,
+    overridden,
+    policy_used,
+    with_overrides,
+)
 from switchgear_sinks.replay.what_if import WhatIf
 from switchgear_sinks.repository.queries import Conditions, select
 from switchgear_sinks.store import Database
@@ -47,6 +56,8 @@ _COLUMNS: Final = (
     "tool_name", "status", "user_id", "session_id", "execution_time_ms", "error_type", "error_message", "error_class",
     "retry_after_s", "input_tokens", "output_tokens", "cache_creation_tokens", "cost_usd", "recorded_at",
 )  # fmt: skip
+NOTHING_KNOWN: Final = KnownState({}, {})
+"""Instead of what the workers know, while Kafka does not answer."""
 _REPLAY: Final = (
     'Send {"tool": "mcp:github:search", "policy": {"consecutive_failures": 3}, "hours": 24} as application/json.'
 )
@@ -125,6 +136,17 @@ class EffectivePolicies:
         known = await self.known()
         return explained if known is None else with_overrides(explained, known)
 
+    async def mode_of(self, circuit_id: str) -> Mode:
+        """Return the mode in which a circuit starts, and goes on after a command; ``enforce`` if the policy file is wrong."""
+        name, family = tool_of_circuit(circuit_id), is_family_circuit(circuit_id)
+        try:
+            file = await asyncio.to_thread(self.file)
+        except PolicyError as error:
+            log.warning("the policy file could not be read", why=error.message)
+            return "enforce"
+        explained = file.explain_family(name) if family else file.explain(name)
+        return policy_used(explained, await self.known() or NOTHING_KNOWN, family=family).mode
+
     async def rows(self, tool: str) -> list[dict[str, Any]]:
         """Return a row for every setting of a tool's policy."""
         return rows_of(await self.explain(tool))
@@ -194,24 +216,18 @@ class Policies:
         rights.check_tool(pattern)
         if not 0 < body.hours <= MOST_HOURS:
             raise BadRequestError(f"hours must be more than 0 and at most {MOST_HOURS}, got {body.hours:g}.")
-        checked(body.policy)
+        values = named_values(checked(body.policy))
         since = utc_now() - timedelta(hours=body.hours)
         calls, truncated = await self._calls(pattern, rights, since)
-        file, known = await asyncio.to_thread(self._effective.file), await self._effective.known()
-        base: dict[str, BreakerPolicy] = {}
-
-        def present(tool: str) -> BreakerPolicy:
-            if tool not in base:
-                explained = file.explain(tool)
-                base[tool] = (explained if known is None else with_overrides(explained, known)).policy
-            return base[tool]
-
-        def proposed(tool: str) -> BreakerPolicy:
-            return changed(present(tool), body.policy)
-
+        file = await asyncio.to_thread(self._effective.file)
+        known = await self._effective.known() or NOTHING_KNOWN
+        proposed = after_setting(known, pattern, values) if values else known
         async with self._turn:  # one replay at a time: it takes a whole processor
-            before = await asyncio.to_thread(WhatIf(present).run, calls)
-            after = await asyncio.to_thread(WhatIf(_cached(proposed)).run, calls)
+            before = await asyncio.to_thread(WhatIf(_policies_of(file, known)).run, calls)
+            try:
+                after = await asyncio.to_thread(WhatIf(_policies_of(file, proposed)).run, calls)
+            except PolicyError as error:
+                raise BadRequestError(error.message, hint=error.hint) from None
         return json_answer(
             {
                 "pattern": pattern,
@@ -242,18 +258,24 @@ class Policies:
         policy = checked(values) if values else BreakerPolicy()
         if body.family:
             _check_for_family(policy)
+        target = {"tool_name": pattern, "verb": "set_policy", "circuit_id": subject if body.family else None}
+        command = command_of(**target, actor=action.actor, reason=action.reason, policy=policy)
         known = await self._effective.known(fresh=True)
-        set_before = {} if known is None else values_set(known, subject)
-        before = await self._state(pattern, set_before, family=body.family)
-        merged = set_before | policy.model_dump(mode="json", exclude_unset=True) if values else {}
-        after = await self._state(pattern, merged, family=body.family)
+        present = known or NOTHING_KNOWN
+        set_before = values_set(present, subject)
+        before: dict[str, Any] = {"values": set_before}
+        following = after_setting(present, subject, named_values(policy))
+        after: dict[str, Any] = {"values": values_set(following, subject)}
+        if not is_glob(pattern):
+            file = await asyncio.to_thread(self._effective.file)
+            explained = file.explain_family(pattern) if body.family else file.explain(pattern)
+            before["policy"] = policy_used(explained, present, family=body.family).model_dump(mode="json")
+            after["policy"] = _possible(explained, following, family=body.family).model_dump(mode="json")
         if body.dry_run:
             return json_answer({"before": before, "after": after})
-        target = {"tool_name": pattern, "verb": "set_policy", "circuit_id": subject if body.family else None}
         undo: list[dict[str, Any]] = [target | {"policy": {}}]
         if set_before:
             undo.append(target | {"policy": set_before})
-        command = command_of(**target, actor=action.actor, reason=action.reason, policy=policy)
         action = replace(action, before=before, undo=None if known is None else undo)
         return await self._actions.carry_out(action, [command], expected=after, wait_s=body.wait_s)
 
@@ -274,14 +296,6 @@ class Policies:
                 hint="Name a family, such as mcp:github, or leave out family.",
             )
         return family_circuit_id(name)
-
-    async def _state(self, pattern: str, values: Mapping[str, Any], *, family: bool) -> dict[str, Any]:
-        """Return what is set for a pattern, and for a tool or a family its whole policy with these values."""
-        if is_glob(pattern):
-            return {"values": dict(values)}
-        file = await asyncio.to_thread(self._effective.file)
-        policy = file.effective_family(pattern) if family else file.effective(pattern)
-        return {"values": dict(values), "policy": changed(policy, values).model_dump(mode="json")}
 
     def _written(self) -> Mapping[str, Any]:
         path = self._settings.policy_file
@@ -337,29 +351,26 @@ def _check_for_family(policy: BreakerPolicy) -> None:
             raise BadRequestError(f"policy.{name}: {why}.", hint="Set it for the tools.")
 
 
-def changed(policy: BreakerPolicy, values: Mapping[str, Any]) -> BreakerPolicy:
-    """Return a policy with these values over it.
+def _possible(explained: Explanation, known: KnownState, *, family: bool) -> BreakerPolicy:
+    """Return the policy with the operators' values over it.
 
     Raises:
         BadRequestError: Together they are not a possible policy.
     """
-    if not values:
-        return policy
     try:
-        return PolicySet(dict(values), base=policy, source="policy").effective("")
+        return with_overrides(explained, known, family=family).policy
     except PolicyError as error:
         raise BadRequestError(error.message, hint=error.hint) from None
 
 
-def _cached(policy_of: Any) -> Any:
-    found: dict[str, BreakerPolicy] = {}
+def _policies_of(file: PolicySet, known: KnownState) -> Callable[[str], BreakerPolicy]:
+    """Return a function that returns the policy in force of a tool, or raises PolicyError."""
 
-    def cached(tool: str) -> BreakerPolicy:
-        if tool not in found:
-            found[tool] = policy_of(tool)
-        return found[tool]
+    @cache
+    def policy_of(tool: str) -> BreakerPolicy:
+        return with_overrides(file.explain(tool), known).policy
 
-    return cached
+    return policy_of
 
 
 def _executions(rows: list[dict[str, Any]]) -> Iterator[Execution]:

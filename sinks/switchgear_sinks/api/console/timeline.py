@@ -41,27 +41,31 @@ class Timeline:
         since = now - timedelta(hours=hours)
         series, rows, marks = await asyncio.gather(
             fleet_series(self._db, tenant, now, hours),
-            transitions(self._db, since) if rights.all_tenants else _nothing(),
+            transitions(self._db, since, most=MOST + 1) if rights.all_tenants else _nothing(),
             _policy_marks(self._db, since) if rights.all_tenants else _nothing(),
         )
-        found = [transition(row) for row in rows]
+        found = [transition(row) for row in rows[-MOST:]]
         return json_answer(
             {
                 "since": iso(since),
                 "transitions": found,
+                "truncated": len(rows) > MOST,
                 "series": series,
                 "marks": sorted([*command_marks(found), *marks], key=lambda each: str(each["at"])),
             }
         )
 
 
-async def transitions(db: Database, since: datetime, circuit_id: str | None = None) -> list[dict[str, Any]]:
-    """Return the changes of state since a time, oldest first; the newest :data:`MOST` if there are more.
+async def transitions(
+    db: Database, since: datetime, circuit_id: str | None = None, *, most: int = MOST
+) -> list[dict[str, Any]]:
+    """Return the changes of state since a time, oldest first; the newest ``most`` if there are more.
 
     Args:
         db: The store.
         since: The beginning.
         circuit_id: Only this circuit.
+        most: The most rows.
     """
     where = Conditions(None).equal("circuit_id", circuit_id)
     where.that(
@@ -69,7 +73,7 @@ async def transitions(db: Database, since: datetime, circuit_id: str | None = No
         "changed_at >= fromUnixTimestamp64Micro({since:Int64}, 'UTC')",
         since=microseconds(since),
     )
-    rest = f"ORDER BY changed_at DESC, circuit_id, version DESC LIMIT 1 BY circuit_id, version LIMIT {MOST}"
+    rest = f"ORDER BY changed_at DESC, circuit_id, version DESC LIMIT 1 BY circuit_id, version LIMIT {most}"
     rows = await db.rows(select(_COLUMNS, "circuit_transitions", where, rest), where.parameters)
     return [row | {"cause": document(row["cause"]), "counts": document(row["counts"])} for row in reversed(rows)]
 

@@ -13,6 +13,7 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
+from switchgear.policies import PolicyError
 from switchgear_schemas.families import family_of
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import NotFoundError, json_answer
@@ -64,7 +65,7 @@ class ToolPage:
         since = now - timedelta(hours=hours)
         visible = rights.all_tenants
         snapshot = await self._boards.snapshot(WINDOW_MINUTES, tenant, circuits=visible)
-        series, states, errors, slow, recent, waste, callers, policy = await asyncio.gather(
+        series, states, errors, slow, recent, waste, callers, (policy, policy_error) = await asyncio.gather(
             tool_series(self._db, name, tenant, now, hours),
             self._states(name, since, now) if visible else _nothing(),
             self._errors(name, tenant, since),
@@ -72,7 +73,7 @@ class ToolPage:
             self._calls(name, tenant, since, "ORDER BY recorded_at DESC, metric_id"),
             self._waste(name, tenant, since),
             self._callers(name, tenant, since),
-            self._policies.rows(name),
+            self._policy(name),
         )
         row = next((each for each in snapshot.content["tools"] if each["tool"] == name), None)
         if row is None:
@@ -91,9 +92,17 @@ class ToolPage:
                 "recent": recent,
                 "waste": waste,
                 "policy": policy,
+                "policy_error": policy_error,
                 "callers": callers,
             }
         )
+
+    async def _policy(self, name: str) -> tuple[list[dict[str, Any]], str | None]:
+        """Return the rows of the policy, and why there are none."""
+        try:
+            return await self._policies.rows(name), None
+        except PolicyError as error:
+            return [], error.message
 
     def _quiet(self, name: str, figures: Figures, *, visible: bool) -> dict[str, Any]:
         part = no_circuit(name, family_of(name, self._pattern)) | ({} if visible else {"state": "unknown"})

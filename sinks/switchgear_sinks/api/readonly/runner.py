@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from switchgear_sinks.api.readonly.errors import SqlFailedError, SqlLimitError, explain
+from switchgear_sinks.api.readonly.errors import SqlFailedError, SqlLimitError, SqlRefusedError, explain
 from switchgear_sinks.api.readonly.gate import Ask, Gate
 from switchgear_sinks.sandbox import ReaderEndedError, ReaderLimitError, SnapshotError
 
@@ -19,6 +19,7 @@ MAX_QUERY_BYTES: Final = 10 * MAX_QUERY_CHARACTERS
 """Size of what is sent to ClickHouse: a character has at most four bytes, and the gate escapes it."""
 MAX_MEMORY_BYTES: Final = 1_000_000_000
 MAX_RESULT_BYTES: Final = 64 * 1024 * 1024
+CSV: Final = "CSVWithNames"
 
 
 class ReadingClient(Protocol):
@@ -133,8 +134,8 @@ class ReadOnlySql:
             elapsed_s=time.monotonic() - started,
         )
 
-    def export(self, sql: str, fmt: str) -> bytes:
-        """Run one query and return its first rows, as many as an answer may have, as a file.
+    def export(self, sql: str, fmt: str) -> tuple[bytes, bool]:
+        """Run one query. Return its first rows, as many as an answer may have, as a file, and whether there are more.
 
         Args:
             sql: The query.
@@ -143,7 +144,20 @@ class ReadOnlySql:
         Raises:
             SwitchgearError: As for :meth:`run`.
         """
-        return self._payload(sql, fmt, self._max_rows)
+        file = self._payload(sql, fmt, self._max_rows)
+        few = fmt == CSV and file.count(b"\n") <= self._max_rows  # one line is the names
+        return file, not few and self._has_more(sql)
+
+    def _has_more(self, sql: str) -> bool:
+        """Return whether a query has more rows than an answer may have. A file doesn't say where it was cut."""
+        inner = sql.strip().removesuffix(";")
+        counted = f"SELECT count() FROM (SELECT 1 FROM ({inner}\n) LIMIT {self._max_rows + 1})"  # noqa: S608 - it is checked
+        try:
+            return int(self._payload(counted, "TabSeparated", 1)) > self._max_rows
+        except (SqlFailedError, SqlRefusedError):
+            return False  # no SELECT: EXPLAIN and its like
+        except SqlLimitError:
+            return True  # perhaps
 
     def _payload(self, sql: str, fmt: str, limit: int) -> bytes:
         if not sql.strip():

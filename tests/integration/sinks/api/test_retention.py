@@ -7,6 +7,8 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
+from switchgear_access.principal import Role
+from switchgear_access.tokens import new_token, with_token
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
 from tests.support.engine import call, store_calls
@@ -167,3 +169,27 @@ async def test_unknown_parameters_and_methods_of_the_retention_route_are_named(a
     assert "days" in (await api.delete("/v1/retention?days=3")).json()["error"]
     assert (await api.get("/v1/retention?tenant=a")).status_code == 400
     assert (await api.post("/v1/retention", json={})).status_code == 405
+
+
+async def test_changes_are_recorded_with_who_made_them_and_what_came_of_them(api):
+    assert (await api.put("/v1/retention", json={"days": 7, "tenant": "acme"})).status_code == 200
+    assert (await api.put("/v1/retention", json={"days": 0})).status_code == 400
+    assert (await api.delete("/v1/retention?tenant=acme")).status_code == 200
+    items = (await api.get("/v1/audit")).json()["items"]
+    assert [(each["action"], each["actor"], each["subject"], each["outcome"]) for each in items] == [
+        ("set_retention", "local", "retention of acme", "applied"),
+        ("set_retention", "local", "retention", "failed"),
+        ("set_retention", "local", "retention of acme", "applied"),
+    ]
+    assert [each["after"] and each["after"]["tenants"] for each in items] == [{}, None, {"acme": 7}]
+    assert not any(each["undoable"] for each in items)
+
+
+@pytest.mark.parametrize("path", ["/v1/retention", "/v1/retention%0A"])
+async def test_token_of_an_operator_can_not_change_the_retention_however_the_path_is_written(store, tmp_path, path):
+    token, text = new_token("ann", [Role.OPERATE])
+    (tmp_path / "tokens.toml").write_text(with_token("", token))
+    async with asking(store, access_tokens_file=tmp_path / "tokens.toml") as api:
+        headers = {"authorization": f"Bearer {text}"}
+        for method in ("PUT", "DELETE"):
+            assert (await api.request(method, path, json={"days": 1}, headers=headers)).status_code == 403

@@ -178,6 +178,13 @@ async def test_an_unknown_page_and_a_wrong_method_say_what_there_is(api):
     assert "/v1/tools" in (await refused(api, 404, "/v2/tools", "/v2/tools"))["hint"]
     assert "POST" in (await refused(api, 405, "GET", "/v1/sql"))["hint"]
     await refused(api, 405, "DELETE", "/v1/tools", method="DELETE")
+    for path, allowed in (
+        ("/v1/tools", {"GET", "HEAD"}),
+        ("/v1/sql", {"POST"}),
+        ("/v1/retention", {"GET", "HEAD", "PUT", "DELETE"}),
+    ):
+        answer = await api.request("PATCH", path)
+        assert (answer.status_code, set(answer.headers["allow"].split(", "))) == (405, allowed)
 
 
 async def test_a_query_answers_columns_with_types_and_rows(api, store):

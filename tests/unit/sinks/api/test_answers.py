@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 
+from switchgear.policies import PolicyError
 from switchgear_schemas.errors import StoreUnavailableError, SwitchgearError
 from switchgear_sinks.api.answers import BadRequestError, BusyError, NotFoundError, answer_to, json_answer
 from switchgear_sinks.api.readonly import SqlFailedError, SqlLimitError, SqlRefusedError
@@ -21,6 +22,7 @@ from switchgear_sinks.api.readonly import SqlFailedError, SqlLimitError, SqlRefu
         (NotFoundError("no tool"), 404, "tool"),
         (SqlLimitError("too long"), 422, "long"),
         (BusyError("busy"), 503, "busy"),
+        (PolicyError("p.toml: unknown key"), 503, "p.toml"),
         (StoreUnavailableError("closed"), 503, "closed"),
         (SwitchgearError("other"), 500, "other"),
         (TimeoutError(), 504, "in time"),

@@ -1,9 +1,11 @@
 """Query parameters: a value in range, or a sentence that names the field."""
 
 import pytest
+from starlette.requests import Request
 
 from switchgear_sinks.api.answers import BadRequestError
-from switchgear_sinks.api.parameters import Parameters
+from switchgear_sinks.api.console.policies import ReplayBody
+from switchgear_sinks.api.parameters import Parameters, json_body
 
 KNOWN = ("hours", "limit", "tool", "history", "threshold_ms")
 
@@ -29,6 +31,7 @@ def test_given_parameters_are_read():
     ("name", "value"),
     [
         ("limit", "0"), ("limit", "10001"), ("limit", "-1"), ("limit", "1.5"), ("limit", "ten"), ("limit", ""),
+        ("limit", "1" + "0" * 400), ("limit", "9" * 5000), ("hours", "1" + "0" * 400), ("hours", "-inf"),
         ("hours", "0"), ("hours", "nan"), ("hours", "inf"), ("hours", "9000"), ("hours", "x"),
     ],
 )  # fmt: skip
@@ -48,3 +51,34 @@ def test_misspelled_parameter_is_answered_with_the_nearest_name():
         given(limt="3")
     with pytest.raises(BadRequestError, match="It may be: hours, limit"):
         given(zzzzzz="3")
+
+
+def request(body=b"{}", query=b""):
+    """A request of JSON, as a route gets it."""
+
+    async def receive():
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/",
+        "query_string": query,
+        "headers": [(b"content-type", b"application/json")],
+    }
+    return Request(scope, receive)
+
+
+@pytest.mark.parametrize("depth", [1_000, 5_000, 100_000])
+async def test_body_that_is_nested_too_deeply_is_answered_as_one_that_is_not_json(depth):
+    deep = b'{"tool": "x", "policy": {"a": ' + b"[" * depth + b"]" * depth + b"}}"
+    with pytest.raises(BadRequestError, match="The body is not as expected") as caught:
+        await json_body(request(deep), ReplayBody, "a sample")
+    assert caught.value.hint == "a sample"
+
+
+async def test_query_parameter_that_belongs_into_the_body_is_refused_and_not_ignored():
+    body = b'{"tool": "x", "policy": {}}'
+    with pytest.raises(BadRequestError, match="Unknown parameter hours"):
+        await json_body(request(body, b"hours=3"), ReplayBody, "a sample")
+    assert (await json_body(request(body, b"format=csv"), ReplayBody, "a sample", ("format",))).tool == "x"

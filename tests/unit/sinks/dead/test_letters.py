@@ -150,3 +150,10 @@ def test_a_truncated_letter_says_so_where_it_is_shown():
 def test_letter_with_an_impossible_time_shows_the_nearest_date(timestamp_ms):
     found = StoredLetter(DeadLetter("executions", 3, 7, timestamp_ms, "reason", "sink"), 0, 1, 2)
     assert found.at.year in {1970, 9999}
+    assert StoredLetter(found.letter, 0, 1, timestamp_ms).written_at.year in {1970, 9999}
+
+
+def test_selection_of_a_place_is_one_letter_of_the_dead_letter_topic():
+    assert Selection(place=(0, 1)).matches(letter())
+    assert not Selection(place=(0, 2)).matches(letter())
+    assert not Selection(place=(1, 1)).matches(letter())

@@ -1,5 +1,6 @@
 """The record of what operators do, in the real engine: what can be undone, and what the timeline shows of it."""
 
+import asyncio
 from datetime import timedelta
 
 import httpx
@@ -8,8 +9,10 @@ from prometheus_client import CollectorRegistry
 
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
+from switchgear_sinks.api.console import actions
 from switchgear_sinks.api.console.audit import Action, Audit
 from switchgear_sinks.api.console.figures import utc_now
+from switchgear_sinks.operate.command_result import CommandResult
 from switchgear_sinks.store import Database
 from tests.support.engine import emptied
 
@@ -99,6 +102,61 @@ async def test_reason_of_spaces_is_no_reason(store):
     ):
         answer = await _client(store, "POST", path, json=body)
         assert (answer.status_code, "reason" in answer.json()["detail"]) == (400, True), body
+
+
+async def test_of_several_undos_at_once_one_sends_the_command(store, monkeypatch):
+    sent = sending(monkeypatch)
+    app = create_app(store, Settings(), registry=CollectorRegistry())
+    transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+        done = await http.post("/v1/circuits/mail/commands", json={"command": "force_open", "reason": "drill"})
+        path = f"/v1/audit/{done.json()['audit_id']}/undo"
+        answers = await asyncio.gather(*(http.post(path, json={"reason": f"undo {number}"}) for number in range(3)))
+    assert sorted(each.status_code for each in answers) == [200, 409, 409]
+    assert [each.verb for each in sent] == ["force_open", "auto"]
+
+
+async def test_refused_command_has_no_state_after_it(store, monkeypatch):
+    sending(monkeypatch, outcome="refused")
+    body = {"command": "force_open", "reason": "drill"}
+    assert (await _client(store, "POST", "/v1/circuits/mail/commands", json=body)).status_code == 400
+    (item,) = (await _client(store, "GET", "/v1/audit")).json()["items"]
+    assert (item["outcome"], item["before"]["state"], item["after"]) == ("refused", "closed", None)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/circuits/mail/commands?dry_run=1", {"command": "force_open", "reason": "drill"}),
+        ("PUT", "/v1/policies/mail?dry_run=1", {"policy": {"jitter": 0.5}, "reason": "drill"}),
+        ("POST", "/v1/policies/replay?hours=3", {"tool": "mail", "policy": {}}),
+        ("POST", "/v1/audit/00000000-0000-0000-0000-000000000000/undo?dry_run=1", {"reason": "drill"}),
+        ("POST", "/v1/dead-letters/0-1/retry?dry_run=1", {"reason": "drill"}),
+        ("POST", "/v1/sql?limit=3", {"query": "SELECT 1"}),
+        ("PUT", "/v1/retention?tenant=acme", {"days": 3}),
+    ],
+)
+async def test_parameter_in_the_address_that_a_route_does_not_know_stops_the_action(
+    store, monkeypatch, method, path, body
+):
+    sent = sending(monkeypatch)
+    answer = await _client(store, method, path, json=body)
+    assert (answer.status_code, "Unknown parameter" in answer.json()["detail"], sent) == (400, True, [])
+
+
+def sending(monkeypatch, outcome="applied"):
+    """Return the list of the commands that are sent instead of to Kafka."""
+    sent = []
+
+    async def send(_settings, commands, *, wait_s):
+        await asyncio.sleep(0.05)
+        sent.extend(commands)
+        return [
+            CommandResult(each, outcome, reason="it is refused" if outcome == "refused" else "") for each in commands
+        ]
+
+    monkeypatch.setattr(actions, "send_command", send)
+    return sent
 
 
 async def _client(store, method, path, **given):

@@ -37,6 +37,7 @@ class Provider:
     def __init__(self):
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self.codes, self.claims, self.url, self.nonce = {}, {"sub": "ada", "roles": ["operate"]}, "", None
+        self.status = None
         public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key()))
         self.jwks = {"keys": [public | {"kid": "k1", "use": "sig", "alg": "RS256"}]}
 
@@ -60,6 +61,8 @@ class Provider:
         return RedirectResponse(f"{given['redirect_uri']}?code={code}&state={given['state']}", 303)
 
     async def token(self, request):
+        if self.status is not None:
+            return JSONResponse({}, self.status)
         given = {name: values[0] for name, values in parse_qs((await request.body()).decode()).items()}
         asked = self.codes.pop(given["code"], None)
         challenge = urlsafe_b64encode(hashlib.sha256(given["code_verifier"].encode()).digest()).rstrip(b"=").decode()
@@ -344,3 +347,62 @@ async def test_session_ends_an_hour_after_its_last_request_and_eight_hours_after
         await log_in(http, tokens)
         moment[0] += 3601
         assert (await http.get("/v1/audit")).status_code == 401
+
+
+async def test_late_answer_to_the_user_before_does_not_bring_back_that_users_session(engine, tokens, monkeypatch):
+    moment, gate, asked = [time.time()], asyncio.Event(), asyncio.Event()
+    settings = Settings(access_tokens_file=tokens["file"], api_http="0.0.0.0:0", access_session_secret="s" * 40)
+    sessions = Sessions("s" * 40, clock=lambda: moment[0])
+    app = create_app(engine, settings, registry=CollectorRegistry(), sessions=sessions)
+    really = type(engine).query
+
+    async def slow(self, *given, **more):
+        asked.set()
+        await gate.wait()
+        return await really(self, *given, **more)
+
+    transport = httpx.ASGITransport(app=app, client=("10.0.0.9", 1))
+    async with httpx.AsyncClient(transport=transport, base_url=HOST) as http:
+        await log_in(http, tokens, "viewer")
+        moment[0] += 61
+        monkeypatch.setattr(type(engine), "query", slow)
+        late = asyncio.create_task(http.get("/v1/stored"))
+        await asked.wait()
+        csrf = (await log_in(http, tokens, "operator"))["csrf"]
+        gate.set()
+        assert "set-cookie" not in (await late).headers
+        assert (await http.get("/v1/session")).json()["name"] == "operator"
+        gate.clear()
+        asked.clear()
+        moment[0] += 61
+        late = asyncio.create_task(http.get("/v1/stored"))
+        await asked.wait()
+        assert (await http.request("DELETE", "/v1/session", headers={"x-csrf-token": csrf})).status_code == 204
+        gate.set()
+        assert "set-cookie" not in (await late).headers
+        assert "switchgear_session" not in http.cookies
+
+
+@pytest.mark.parametrize("status", [500, 503])
+async def test_issuer_that_fails_at_the_end_of_a_login_is_unavailable(app, browser, provider, status, monkeypatch):
+    back = await round_trip(browser)
+    provider.status = status
+    try:
+        answer = await browser.get(back)
+    finally:
+        provider.status = None
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "10")
+    assert answer.json()["detail"] == "The issuer does not answer."
+
+
+async def test_token_for_two_hundred_tools_stays_logged_in(engine, tmp_path):
+    tools = [f"mcp:{secrets.token_hex(6)}:{secrets.token_hex(6)}" for _ in range(200)]
+    token, text = new_token("many", [Role.OPERATE], tools=tools)
+    (tmp_path / "tokens.toml").write_text(with_token("", token))
+    settings = Settings(access_tokens_file=tmp_path / "tokens.toml", api_http="0.0.0.0:0")
+    app = create_app(engine, settings, registry=CollectorRegistry())
+    transport = httpx.ASGITransport(app=app, client=("10.0.0.9", 1))
+    async with httpx.AsyncClient(transport=transport, base_url=HOST) as http:
+        answer = await http.post("/v1/session", json={"token": text})
+        assert len(answer.headers["set-cookie"]) < 1000
+        assert (await http.get("/v1/session")).json()["tools"] == tools

@@ -55,6 +55,12 @@ async def test_position_from_the_future_is_not_believed(live):
     assert [each[1] for each in await collect(live, 1, f"{epoch}-99")] == ["reset"]
 
 
+@pytest.mark.parametrize("number", ["²", "٣", "9" * 5000, "-1", "", "1 "])
+async def test_position_without_a_plain_number_is_not_believed(live, number):
+    epoch = live.last_id.partition("-")[0]
+    assert [each[1] for each in await collect(live, 1, f"{epoch}-{number}")] == ["reset"]
+
+
 async def test_slow_console_is_let_go_and_holds_no_more_than_its_queue(live):
     stream = live.stream(None, None)
     await anext(stream)
