@@ -305,7 +305,7 @@ async def test_an_error_shows_neither_the_login_nor_the_password_of_a_proxy(serv
     ("said", "least", "most"),
     [
         ("7.5", 7.5, 7.5),
-        (format_datetime(datetime.now(UTC) + timedelta(seconds=1000), usegmt=True), 900, 1000),
+        ("in 1000 s", 900, 1000),
         ("Sun, 06 Nov 1994 08:49:37 GMT", 0, 0),
         ("Fri, 31 Dec 9999 23:59:59 GMT", 3600, 3600),
         ("99999999999999999999", 3600, 3600),
@@ -318,6 +318,8 @@ async def test_an_error_shows_neither_the_login_nor_the_password_of_a_proxy(serv
 async def test_a_receiver_may_ask_for_a_wait_in_seconds_or_until_a_date_of_at_most_an_hour(
     server, monkeypatch, said, least, most
 ):
+    if said == "in 1000 s":
+        said = format_datetime(datetime.now(UTC) + timedelta(seconds=1000), usegmt=True)
     server.answer = (503, {"retry-after": said}, b"")
     one = receiver(monkeypatch, 'type = "slack"\nurl = "env:URL"', URL=server.url)
     with pytest.raises(DeliveryError) as caught:
