@@ -251,10 +251,18 @@ export class Store {
     return family && isBroken(family) ? family : null;
   }
 
-  /** Return the names of the tools behind a server. @param {Family} family */
-  toolsOf(family) {
-    const name = nameOf(family);
-    return [...this.tools.values()].filter((tool) => tool.family === name).map((tool) => tool.tool);
+  /** Return the servers whose circuits refuse calls, each with the names of the tools behind it. @returns {Map<Family, string[]>} */
+  toolsOfBrokenFamilies() {
+    /** @type {Map<string | null, string[]>} */
+    const names = new Map();
+    /** @type {Map<Family, string[]>} */
+    const found = new Map();
+    for (const family of this.brokenFamilies()) {
+      found.set(family, []);
+      names.set(nameOf(family), /** @type {string[]} */ (found.get(family)));
+    }
+    if (found.size) for (const tool of this.tools.values()) names.get(tool.family)?.push(tool.tool);
+    return found;
   }
 }
 

@@ -24,20 +24,22 @@ export function NowPage({ route }) {
     return html`<div class="page">${live.error ? html`<${ErrorNotice} error=${new Error(live.error)} retry=${() => live.reload()} />` : html`<${Loading} rows=${8} />`}</div>`;
   const now = store.serverNow(Date.now());
   const tools = store.sorted();
-  const families = store.brokenFamilies();
+  const families = store.toolsOfBrokenFamilies();
   const broken = tools.filter(isBroken);
-  const refused = tools.filter((tool) => isBroken(tool) || store.refusingFamily(tool)).length;
+  const refused = families.size
+    ? tools.filter((tool) => isBroken(tool) || store.refusingFamily(tool)).length
+    : broken.length;
   // A tool of a refused server is on that server's card, unless its own circuit is open too.
   const all = route.params.cards === "all";
   const cards = all ? broken : broken.slice(0, CARDS);
   const carded = new Set(cards.map((tool) => tool.tool));
   const rest = tools.filter((tool) => !carded.has(tool.tool));
   return html`<div class="page now">
-    <${Summary} fleet=${store.fleet} tools=${tools} beatRevision=${store.beatRevision} broken=${broken.length} refused=${refused} servers=${families.length} />
+    <${Summary} fleet=${store.fleet} tools=${tools} beatRevision=${store.beatRevision} broken=${broken.length} refused=${refused} servers=${families.size} />
     ${
-      cards.length || families.length
+      cards.length || families.size
         ? html`<section class="cards" aria-label="Not closed">
-          ${families.map((family) => html`<${FamilyCard} key=${`family ${family.family}`} family=${family} tools=${store.toolsOf(family)} />`)}
+          ${[...families].map(([family, names]) => html`<${FamilyCard} key=${`family ${family.family}`} family=${family} tools=${names} />`)}
           ${cards.map((tool) => html`<${BrokenCard} key=${tool.tool} tool=${tool} fresh=${now - (store.changedAt.get(tool.tool) ?? 0) < FRESH_MS} />`)}
           ${broken.length > cards.length ? html`<button type="button" class="button wide" onClick=${() => setParams({ cards: "all" })}>${`Show ${plural(broken.length - cards.length, "more broken tool")} as cards; they are first in the table below`}</button>` : null}
         </section>`
