@@ -9,11 +9,12 @@ import contextlib
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, TextIO, cast
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from switchgear_schemas.visible import escaped
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _STYLE: Final = re.compile(r"(\r?(?:\x1b\[[0-9;?]*[A-Za-z])+|\x1b\]8;[\x20-\x7e]*\x1b\\|\r(?=\n|$))")
 """What rich and structlog write to a terminal: colours, cursor movements, links."""
@@ -68,6 +69,8 @@ def terminal_console(*, stderr: bool = False, **options: Any) -> Console:
         stderr: Write to standard error.
         options: Of the console.
     """
+    from rich.console import Console  # noqa: PLC0415 - a command that draws nothing starts without it
+
     return Console(file=styled(sys.stderr if stderr else sys.stdout), **options)
 
 
