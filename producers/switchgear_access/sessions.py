@@ -1,8 +1,8 @@
 """Sessions of browsers, in a signed cookie.
 
-The cookie has the client's rights, or the id of its token, so any process with the same secret can check it. Every login makes a new session with a new id, so a
-cookie that an attacker planted before the login gains nothing (session fixation). A session ends 8 hours after the login, or an hour after
-its last request.
+The cookie has the client's rights, or the id of its token, so any process with the same secret can check it. Every login makes a new
+session with a new id, so a cookie that an attacker planted before the login gains nothing (session fixation). A session ends 8 hours
+after the login, or an hour after its last request.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def incident_id(circuit_id: str, generation: int, opened_at: float | None = None
     Args:
         circuit_id: The circuit.
         generation: Of the record that opened it.
-        opened_at: When it opened, in seconds since 1970, if the circuit can be removed and count its generations anew.
+        opened_at: When it opened, in seconds since 1970, if the circuit can be removed and then counts its generations from 0.
     """
     name = quote(circuit_id, safe=":|=@/_-.,+")
     if len(name) > _LONGEST_ID:

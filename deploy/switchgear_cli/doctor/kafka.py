@@ -93,16 +93,15 @@ class KafkaChecks:
         needed = needs_of(self.role, self.settings.topics).topics
         wanted = [topic for topic in self.settings.topic_definitions() if topic.name in needed]
         async with self._admin() as admin:
-            existing = {each["topic"] for each in await admin.describe_topics()}
-            missing = [TopicReport(topic.name, "missing") for topic in wanted if topic.name not in existing]
             try:
                 reports = await compare_topics(admin, wanted)
             except HiddenTopicError as error:
                 if self.role == "operator":
                     raise
-                if not missing:
+                existing = {each["topic"] for each in await admin.describe_topics()}
+                reports = [TopicReport(topic.name, "missing") for topic in wanted if topic.name not in existing]
+                if not reports:
                     raise SkippedError(f"{error.message.rstrip('.')}. The role {self.role} doesn't need it.") from None
-                reports = missing
         found = [finding for each in reports for finding in topic_findings(each, self.settings)]
         return joined(found, f"{len(wanted)} topics are as the settings define them ({self.settings.topic_prefix}…).")
 

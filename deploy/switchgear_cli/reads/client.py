@@ -187,10 +187,13 @@ class ApiClient:
     def _having(self, name: str, content: dict[str, Any], status: int = httpx.codes.OK) -> dict[str, Any]:
         """Return an answer, if it has what the API's answer has."""
         if name not in content:
-            raise ApiUnavailableError(
-                f"What answers at {self.url} is not the Switchgear API (status {status}).", hint=_WAY_OUT
-            )
+            raise self._other(status)
         return content
+
+    def _other(self, status: int) -> ApiUnavailableError:
+        return ApiUnavailableError(
+            f"What answers at {self.url} is not the Switchgear API (status {status}).", hint=_WAY_OUT
+        )
 
     def _get(self, path: str, **parameters: object) -> dict[str, Any]:
         given = {name: str(value) for name, value in parameters.items() if value is not None}
@@ -212,9 +215,7 @@ class ApiClient:
             return content
         said = None if content is None else content.get("detail") or content.get("error")  # older servers: error
         if content is None or said is None:
-            raise ApiUnavailableError(
-                f"What answers at {self.url} is not the Switchgear API (status {answer.status_code}).", hint=_WAY_OUT
-            )
+            raise self._other(answer.status_code)
         hint = str(content.get("hint") or "")
         if answer.status_code == httpx.codes.UNAUTHORIZED:
             hint = "Set SWITCHGEAR_TOKEN to a token of this API. `switchgear token create` makes one."

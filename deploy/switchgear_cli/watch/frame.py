@@ -67,8 +67,9 @@ def frame(
     parts: list[RenderableType] = [_head(url, seen, now)]
     if seen.answer:
         circuits = worst_first(seen.answer["circuits"])
-        left_out = max(0, len(circuits) - most) if most else 0
-        parts += ["", tables.circuits({**seen.answer, "circuits": circuits[:most]})]
+        laid_out = circuits[:most]
+        left_out = len(circuits) - len(laid_out)
+        parts += ["", tables.circuits({**seen.answer, "circuits": laid_out})]
         changes = transitions(seen.history)[:CHANGES]
         if changes:
             parts += ["", Text("Last changes", style="bold"), transition_table(changes)]

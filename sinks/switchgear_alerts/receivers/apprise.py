@@ -92,5 +92,5 @@ class AppriseReceiver:
 
 
 def _without_mentions(text: str) -> str:
-    """Return a text that calls nobody: a space without width breaks what chats read as ``@everyone`` or ``<!channel>``."""
+    """Return a text that mentions no person or channel: a space without width breaks what chats read as ``@everyone`` or ``<!channel>``."""
     return _MENTION.sub("\u200b", text)

@@ -16,13 +16,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear_access.hosts import host_name, is_loopback
-from switchgear_schemas.errors import StoreUnavailableError, SwitchgearError
+from switchgear_schemas.errors import StoreUnavailableError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import ForbiddenError, json_answer
 from switchgear_sinks.api.console.audit import Action, Audit
 from switchgear_sinks.api.parameters import Parameters, json_body
 from switchgear_sinks.api.rights import Rights
-from switchgear_sinks.clickhouse_errors import NOT_ALLOWED, clickhouse_code, clickhouse_message
+from switchgear_sinks.clickhouse_errors import NOT_ALLOWED, clickhouse_code
 from switchgear_sinks.migrations import Layout, RetentionRules, change_retention, read_rules
 from switchgear_sinks.store import Database, Store
 
@@ -71,15 +71,11 @@ class RetentionRoute:
         try:
             async with asyncio.timeout(CHANGE_LIMIT_S), self._turn:
                 await self._audit.write(action)  # first, so that no row is deleted without a record
-                try:
+                async with self._audit.noting_failure(action):
                     # don't wait: this process continues while ClickHouse changes the stored rows
                     rules = await change_retention(
                         self._store, self._layout, tenant, days, new_rows_only=new_rows_only, wait=False
                     )
-                except (SwitchgearError, ClickHouseError) as error:
-                    why = error.message if isinstance(error, SwitchgearError) else clickhouse_message(error)
-                    await self._audit.write(action.ended("failed", why))
-                    raise
                 await self._audit.write(action.ended("applied", after=rules.to_dict()))
                 return rules
         except TimeoutError:

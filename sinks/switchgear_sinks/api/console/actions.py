@@ -20,7 +20,6 @@ from switchgear.policies.glob import is_glob
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.command import MAX_REASON_LENGTH, Command
 from switchgear_schemas.enums import MAX_NAME_LENGTH, Mode, Verb
-from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.families import tool_of_circuit
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import BadRequestError, ConflictError, json_answer
@@ -201,12 +200,9 @@ class Actions:
         self, action: Action, commands: Sequence[Command], *, expected: Mapping[str, Any] | None, wait_s: float
     ) -> Response:
         results: list[CommandResult] = []
-        try:
+        async with self._audit.noting_failure(action):
             for command in commands:
                 results += await send_command(self._settings, [command], wait_s=wait_s or None)
-        except SwitchgearError as error:
-            await self._audit.write(action.ended("failed", error.message))
-            raise
         last = results[-1]
         after = expected if action.action == "set_policy" else _shown(last.circuit, expected)
         after = None if last.outcome == "refused" else after

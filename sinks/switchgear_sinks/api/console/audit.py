@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID, uuid4
 
 import msgspec
+from clickhouse_connect.driver.exceptions import ClickHouseError
 from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear_access.middleware import principal_of
+from switchgear_schemas.errors import SwitchgearError
 from switchgear_sinks.api.answers import BadRequestError, NotFoundError, json_answer
 from switchgear_sinks.api.console.calls import cursor, read_cursor
 from switchgear_sinks.api.console.figures import utc_now
 from switchgear_sinks.api.console.records import iso
 from switchgear_sinks.api.parameters import Parameters
 from switchgear_sinks.api.rights import Rights
+from switchgear_sinks.clickhouse_errors import clickhouse_message
 from switchgear_sinks.repository.queries import Conditions, microseconds, select
 from switchgear_sinks.store import Database
 
@@ -90,6 +94,16 @@ class Audit:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+
+    @asynccontextmanager
+    async def noting_failure(self, action: Action) -> AsyncIterator[None]:
+        """Record that an action failed, if the block raises an error of ours or of ClickHouse."""
+        try:
+            yield
+        except (SwitchgearError, ClickHouseError) as error:
+            why = error.message if isinstance(error, SwitchgearError) else clickhouse_message(error)
+            await self.write(action.ended("failed", why))
+            raise
 
     async def write(self, action: Action) -> None:
         """Store an action, or its outcome."""

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear_access.problem import ProblemError
-from switchgear_schemas.errors import BrokerUnavailableError, InvalidExecutionError, SwitchgearError
+from switchgear_schemas.errors import BrokerUnavailableError, InvalidExecutionError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import BadRequestError, NotFoundError, json_answer
 from switchgear_sinks.api.console.actions import Reason
@@ -86,11 +86,8 @@ class DeadLetters:
             letter = await self._find(name, fresh=True)
             action = Action.of(request, "retry_dead_letter", name, body.reason, before=summary(letter))
             await self._audit.write(action)
-            try:
+            async with self._audit.noting_failure(action):
                 error = await self._send(letter, body.value)
-            except SwitchgearError as failure:
-                await self._audit.write(action.ended("failed", failure.message))
-                raise
         if error is not None:
             await self._audit.write(action.ended("refused", error.reason))
             where = f"{error.field}: " if error.field else ""

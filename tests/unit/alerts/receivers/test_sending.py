@@ -172,7 +172,7 @@ async def test_apprise_sends_text(server, monkeypatch):
 HOSTILE = facts("<@U123>", last_error="502 <html> @everyone @here <!channel> <!subteam^S1> & co " + "x" * 450)
 
 
-async def test_nobody_is_mentioned_through_apprise(server, monkeypatch):
+async def test_apprise_mentions_no_person_or_channel(server, monkeypatch):
     one = receiver(
         monkeypatch, 'type = "apprise"\nurls = ["env:URL"]', URL=f"json://127.0.0.1:{server.server_port}/hook"
     )

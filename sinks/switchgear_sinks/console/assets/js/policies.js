@@ -2,6 +2,11 @@
 
 /** @import { PolicyValue } from "../../types.js" */
 
+/** @typedef {Record<string, unknown>} Table */
+
+/** @param {unknown} value @returns {value is Table} */
+export const isTable = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+
 /**
  * Return the values that a pattern has now: the built-in ones, the file's default, its own table, and what operators set. Tables of
  * other patterns may change some of its tools.
@@ -38,16 +43,11 @@ export function valuesOf(values) {
  * @returns {Record<string, unknown>}
  */
 export function valuesIn(present, policy) {
-  const isTable = (/** @type {unknown} */ value) =>
-    typeof value === "object" && value !== null && !Array.isArray(value);
   return Object.fromEntries(
     Object.entries(policy).map(([name, value]) => {
       const held = Object.hasOwn(present, name) ? present[name] : undefined;
       if (!isTable(value) || !isTable(held)) return [name, held];
-      return [
-        name,
-        valuesIn(/** @type {Record<string, unknown>} */ (held), /** @type {Record<string, unknown>} */ (value)),
-      ];
+      return [name, valuesIn(held, value)];
     }),
   );
 }

@@ -1,10 +1,8 @@
 /** The values of one policy as TOML, as in a policy file. No browser is needed here. */
+import { isTable } from "./policies.js";
 import toml from "../vendor/smol-toml.js";
 
-/** @typedef {Record<string, unknown>} Table */
-
-/** @param {unknown} value @returns {value is Table} */
-const isTable = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+/** @import { Table } from "./policies.js" */
 
 /**
  * Read the values. One heading such as [tools."mcp:*"] may stand above them; the page says which circuits they are for.
