@@ -39,11 +39,13 @@ class System:
         kafka: Where the address of Kafka is from.
         api: Where the address of the API is from. ``default`` too if the ``up`` that was found has another topic prefix than the
             one that is named: its API isn't of that system.
+        up: The running ``up`` that it is; None if it is another system.
     """
 
     settings: Settings
     kafka: Origin
     api: Origin
+    up: UpRecord | None = None
 
 
 def client_settings(*, use: Collection[str] = (KAFKA,), **overrides: Any) -> Settings:
@@ -85,7 +87,8 @@ def find_system(*, use: Collection[str] = (KAFKA,), **overrides: Any) -> System:
     for each in running:
         _check_one_system(each, addresses, use, default)
     update: dict[str, Any] = dict(addresses)
-    if found is not None and _is_of(found, KAFKA, addresses[KAFKA]):
+    its_kafka = found is not None and _is_of(found, KAFKA, addresses[KAFKA])
+    if found is not None and its_kafka:
         shared = {"topic_prefix": found.topic_prefix, "family_pattern": found.family_pattern}
         update |= {name: value for name, value in shared.items() if name not in settings.model_fields_set}
     completed: Origin = "default" if found is None else "found"
@@ -95,6 +98,7 @@ def find_system(*, use: Collection[str] = (KAFKA,), **overrides: Any) -> System:
         agreed,
         kafka="named" if KAFKA in given else completed,
         api="named" if API in given else completed if same_topics else "default",
+        up=found if its_kafka and same_topics else None,
     )
 
 

@@ -38,6 +38,8 @@ class UpRecord(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     family_pattern: str = DEFAULT_PATTERN
     gateway_url: str = ""
+    worker_urls: tuple[str, ...] = ()
+    alerts_url: str | None = None
     pids: dict[str, int] = {}
 
     def write(self, data_dir: Path) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 EXAMPLES: Final[Mapping[str, str]] = {
     "--actor": "ada@ops",
     "--alerts": "alerts.toml",
+    "--alerts-port": "8624",
     "--api-port": "8620",
     "--api-url": "http://127.0.0.1:8620",
     "--apply": "metrics-only",
@@ -61,6 +62,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "--name": "github",
     "--only": "github",
     "--otlp-grpc": "127.0.0.1:4317",
+    "--otlp-port": "4317",
     "--outages": "outages.json",
     "--partitions": "12",
     "--plot": "tune.svg",
@@ -101,6 +103,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "--url-env": "GITHUB_URL",
     "--user": "ana",
     "--values-file": "values.toml",
+    "--worker-port": "8621",
     "--worker-url": "http://127.0.0.1:8621",
     "--workers": "2",
     "--wrap": "~/.cursor/mcp.json",

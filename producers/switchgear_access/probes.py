@@ -8,11 +8,14 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
+from switchgear_access.sockets import own_pid
+
 
 def readiness_answer(checks: Mapping[str, bool]) -> Response:
-    """Return 200 if all checks are passed, else 503, with the checks by name."""
+    """Return 200 if all checks are passed, else 503, with the checks by name and this process's id in the header."""
     ready = all(checks.values())
-    return JSONResponse({"status": "ready" if ready else "not ready", "checks": dict(checks)}, 200 if ready else 503)
+    body = {"status": "ready" if ready else "not ready", "checks": dict(checks)}
+    return JSONResponse(body, 200 if ready else 503, own_pid())
 
 
 def metrics_answer(registry: CollectorRegistry) -> Response:

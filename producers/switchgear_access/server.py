@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import socket
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -13,10 +12,11 @@ import uvicorn
 from switchgear_access.connections import Connections
 from switchgear_access.headers import SECURITY_HEADERS
 from switchgear_access.problem import ProblemError
-from switchgear_schemas.errors import SwitchgearError
+from switchgear_access.sockets import listen, url_of
+
+__all__ = ["ConcurrencyLimit", "Server", "collect_seldom", "listen", "make_server", "url_of"]
 
 _GRACE_S: Final = 3
-_BACKLOG: Final = 512
 _PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
@@ -85,38 +85,6 @@ def make_server(app: Any, connections: Connections | None = None, tls: Mapping[s
             **(tls or {}),
         )
     )
-
-
-def listen(address: str, setting: str) -> socket.socket:
-    """Listen on ``host:port`` now, so that a taken port is an error of the start and not of a task.
-
-    Args:
-        address: ``host:port``.
-        setting: Where the address is set, for the error.
-
-    Raises:
-        SwitchgearError: The address is taken or isn't one of this machine.
-    """
-    host, _, port = address.rpartition(":")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host.strip("[]"), int(port)))
-        listening.listen(_BACKLOG)
-    except OSError as error:
-        listening.close()
-        raise SwitchgearError(
-            f"The address {address} cannot be listened on: {error.strerror or error}.",
-            hint=f"Stop what uses it, or set {setting} to another host:port.",
-        ) from error
-    return listening
-
-
-def url_of(listening: socket.socket, scheme: str = "http") -> str:
-    """Return ``http://host:port`` of a socket, with the port that it got."""
-    host, port = listening.getsockname()[:2]
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def collect_seldom() -> None:

@@ -22,7 +22,8 @@ from switchgear_access.authenticator import Authenticator
 from switchgear_access.connections import Connections
 from switchgear_access.listening import check_listen, tls_options
 from switchgear_access.principal import LOCAL
-from switchgear_access.server import Server, collect_seldom, listen, make_server, url_of
+from switchgear_access.server import Server, collect_seldom, make_server
+from switchgear_access.sockets import listen, url_of
 from switchgear_gateway.app import create_app
 from switchgear_gateway.bodies import Budget
 from switchgear_gateway.circuits.routes import CircuitRoutes

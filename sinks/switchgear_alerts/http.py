@@ -15,7 +15,8 @@ from starlette.routing import Route
 
 from switchgear_access.connections import Connections
 from switchgear_access.probes import metrics_answer
-from switchgear_access.server import listen, make_server, url_of
+from switchgear_access.server import make_server
+from switchgear_access.sockets import listen, own_pid, url_of
 
 _MOST_CONNECTIONS: Final = 64
 _STOP_LIMIT_S: Final = 5.0
@@ -33,7 +34,8 @@ def create_app(registry: CollectorRegistry, health: Health) -> Starlette:
 
     async def readyz(_request: Request) -> Response:
         _, ready, problem = health()
-        return JSONResponse({"status": "ready" if ready else "not ready", "problem": problem}, 200 if ready else 503)
+        body = {"status": "ready" if ready else "not ready", "problem": problem}
+        return JSONResponse(body, 200 if ready else 503, own_pid())
 
     async def metrics(_request: Request) -> Response:
         return metrics_answer(registry)
@@ -46,7 +48,7 @@ async def serving(address: str, registry: CollectorRegistry, health: Health) -> 
     """Serve at ``address`` (``host:port``) and yield the URL.
 
     Raises:
-        SwitchgearError: The address can't be listened on.
+        SettingsError: The address can't be listened on.
     """
     with listen(address, "SWITCHGEAR_ALERTS_HTTP") as listening:
         server = make_server(create_app(registry, health), Connections(max_open=_MOST_CONNECTIONS))

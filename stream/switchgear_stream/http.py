@@ -14,7 +14,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from switchgear_schemas import SettingsError
+from switchgear_access.sockets import listen, own_pid
 from switchgear_stream.health_monitor import HealthMonitor
 from switchgear_stream.metrics import WorkerMetrics
 from switchgear_stream.owner import Owner
@@ -97,7 +97,7 @@ def build_http(owner: Owner, monitor: HealthMonitor, metrics: WorkerMetrics) -> 
         body = {"status": "ready" if owner.ready else "recovering", "partitions": sorted(owner.partitions)}
         if monitor.waits_for is not None:
             body |= {"status": "waiting", "reason": monitor.waits_for}
-        return web.json_response(body, status=200 if owner.ready else 503)
+        return web.json_response(body, status=200 if owner.ready else 503, headers=own_pid())
 
     def prometheus() -> web.Response:
         return web.Response(body=generate_latest(metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
@@ -131,22 +131,15 @@ async def serving(
         life_s: Longest life of a connection, in seconds.
 
     Raises:
-        SettingsError: The worker can't listen on the address.
+        SettingsError: The address can't be listened on.
     """
-    host, _, port = address.rpartition(":")
-    runner = web.ServerRunner(BoundedServer(handler, most, life_s), shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, host.strip("[]"), int(port))
+    with listen(address, "SWITCHGEAR_WORKER_HTTP") as listening:
+        runner = web.ServerRunner(BoundedServer(handler, most, life_s), shutdown_timeout=1.0)
+        await runner.setup()
         try:
-            await site.start()
-        except OSError as error:
-            raise SettingsError(
-                f"The worker can't listen on {address}: {error.strerror or error}.",
-                hint="Set SWITCHGEAR_WORKER_HTTP to a free host:port (port 0: any).",
-            ) from error
-        bound: int = runner.addresses[0][1]
-        log.info("http", address=f"{host}:{bound}")
-        yield bound
-    finally:
-        await runner.cleanup()
+            await web.SockSite(runner, listening).start()
+            host, port = listening.getsockname()[:2]
+            log.info("http", address=f"{host}:{port}")
+            yield int(port)
+        finally:
+            await runner.cleanup()

@@ -1,44 +1,23 @@
-"""A `switchgear up` for a test, with its own folder and ports."""
+"""A `switchgear up` for a test, with its own folder. Several may start at the same time: each finds ports of its own."""
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shlex
 import subprocess
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
 import psutil
 
-from switchgear_cli.local.ports import any_free_port
+from switchgear_cli.local.ports import hold_port, hold_reserved, port_of
+from tests.support.limits import READY_S
 from tests.support.processes import run, switchgear
 
-READY_S = 150  # two processors, shared with everything else that runs: 6 s on an idle machine
-_LOCK = Path(tempfile.gettempdir()) / "switchgear-tests-up.lock"
-_held = 0
-
-
-@contextmanager
-def default_ports() -> Iterator[None]:
-    """Keep other test processes from starting a system now: `up` looks for free ports before its servers listen on them.
-
-    A test may run several systems, so one process may hold the lock several times.
-    """
-    global _held  # noqa: PLW0603 - one lock a process
-    with ExitStack() as stack:
-        if _held == 0:
-            # Not FileLock, which polls: the process with many such tests would be first again after each of them.
-            fcntl.flock(stack.enter_context(_LOCK.open("w")), fcntl.LOCK_EX)
-        _held += 1
-        try:
-            yield
-        finally:
-            _held -= 1
+_FIRST_API_PORT = 18620
 
 
 class Up:
@@ -48,17 +27,24 @@ class Up:
         folder: Its data folder.
         flags: More flags of ``switchgear up``.
         extra: More variables of its environment, which its commands have too.
+        default_api: Serve the API at its default port, where a command of another test that names no system would find it.
     """
 
-    def __init__(self, folder: Path, *flags: str, extra: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *flags: str, extra: Mapping[str, str] | None = None, default_api: bool = False
+    ) -> None:
         self.folder = folder
         self._flags = flags
         self._extra = dict(extra or {})
+        self._default_api = default_api
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            stack.enter_context(default_ports())
-            command = ("up", "--data-dir", str(self.folder), "--api-port", str(any_free_port()), *self._flags)
+            command = ["up", "--data-dir", str(self.folder), *self._flags]
+            if not self._default_api:
+                # The reservation keeps the other test processes away until this system listens on the port.
+                reserved = stack.enter_context(hold_port(None, _FIRST_API_PORT, flag="--api-port", hold=hold_reserved))
+                command += ["--api-port", str(port_of(reserved))]
             self.child = stack.enter_context(
                 switchgear(*command, log=self.folder.parent / f"up-{time.monotonic_ns()}.log", extra=self._extra)
             )

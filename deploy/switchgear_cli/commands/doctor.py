@@ -11,11 +11,11 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from switchgear_cli.discovery import API, KAFKA, client_settings
+from switchgear_cli.discovery import API, KAFKA, find_system
 from switchgear_cli.doctor.checks import Check, Finding, as_json, as_table, run_checks, worst
 from switchgear_cli.doctor.kafka import KafkaChecks
 from switchgear_cli.doctor.permissions import Role
-from switchgear_cli.doctor.servers import ServerChecks
+from switchgear_cli.doctor.servers import ServerChecks, workers_of
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.reads import output
 from switchgear_schemas.errors import SettingsError
@@ -48,14 +48,14 @@ async def doctor(
     options = {"kafka_bootstrap_servers": bootstrap_servers, "topic_prefix": topic_prefix, "api_url": api_url}
     with _warnings() as warnings:
         try:
-            settings = client_settings(use=(KAFKA, API), **options)
+            system = find_system(use=(KAFKA, API), **options)
         except SettingsError as error:
             wrong = Finding("fail", error.message, error.hint or "Correct it: nothing else can be checked before.")
             checks = [Check("settings", lambda: _known(wrong))]
         else:
-            configure_client_logging(settings)
-            servers = ServerChecks(settings, warnings, worker_url, timeout).checks()
-            checks = [*servers[:2], *KafkaChecks(settings, role, timeout).checks(), *servers[2:]]
+            configure_client_logging(system.settings)
+            servers = ServerChecks(system.settings, warnings, workers_of(system, worker_url), timeout).checks()
+            checks = [*servers[:2], *KafkaChecks(system.settings, role, timeout).checks(), *servers[2:]]
     results = await run_checks(checks, timeout)
     if json:
         print(json_module.dumps(as_json(results), ensure_ascii=False, indent=2))

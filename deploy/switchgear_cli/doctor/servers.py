@@ -15,13 +15,42 @@ import httpx
 from switchgear.policies import PolicySet
 from switchgear_access.authenticator import Authenticator
 from switchgear_access.listening import tls_options
-from switchgear_cli.doctor.checks import Check, Finding, joined
+from switchgear_cli.discovery import System
+from switchgear_cli.doctor.checks import Check, Finding, SkippedError, joined
 from switchgear_cli.doctor.kafka import clock_finding
 from switchgear_cli.reads.client import ApiClient
+from switchgear_cli.up_record import UpRecord
 from switchgear_schemas.settings import CONFIG_VARIABLE, Settings
 
 API: Final = "API"
 _ANYWHERE: Final = {"0.0.0.0", "::", "[::]"}  # noqa: S104 - compared, not bound
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Where the workers of a system are.
+
+    Attributes:
+        urls: Their addresses; empty if none is known.
+        todo: What to do about one that doesn't answer. Empty: the address is a guess, and nothing is wrong.
+    """
+
+    urls: Sequence[str]
+    todo: str = ""
+
+
+def workers_of(system: System, named: Sequence[str] = ()) -> Workers:
+    """Return the workers that the user named, or those of the ``up`` that was found, or the address of the settings.
+
+    A worker of another ``up`` on this machine is not one of this system's.
+    """
+    if named:
+        return Workers(named, "Start it, or correct --worker-url.")
+    if system.up is not None and system.up.worker_urls:
+        return Workers(system.up.worker_urls, f"Look at its log in {Path(system.up.data_dir) / 'logs'}.")
+    guess = _own_worker(system.settings)
+    others = {url for each in UpRecord.all_running(system.settings.data_dir) for url in each.worker_urls}
+    return Workers([] if guess in others else [guess])
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +60,13 @@ class ServerChecks:
     Attributes:
         settings: As loaded.
         warnings: What loading them warned about.
-        worker_urls: Addresses of workers' HTTP servers; empty for the one of the settings.
+        workers: The workers of the system.
         limit_s: The longest time of each check, in seconds.
     """
 
     settings: Settings
     warnings: Sequence[str]
-    worker_urls: Sequence[str]
+    workers: Workers
     limit_s: float
 
     def checks(self) -> list[Check]:
@@ -89,7 +118,9 @@ class ServerChecks:
 
     async def worker(self) -> Finding:
         """Ask the workers for their health."""
-        urls = self.worker_urls or [_own_worker(self.settings)]
+        urls = self.workers.urls
+        if not urls:
+            raise SkippedError("The addresses of this system's workers are not known.", hint="Give --worker-url.")
         return joined(
             await asyncio.gather(*(self._worker(url.rstrip("/")) for url in urls)), f"Ready: {', '.join(urls)}."
         )
@@ -101,8 +132,8 @@ class ServerChecks:
                 healthy, ready = [_answer(await client.get(f"{url}/{route}")) for route in ("healthz", "readyz")]
         except httpx.HTTPError as error:
             said = f"No worker answers at {url} ({type(error).__name__})."
-            if self.worker_urls:
-                return Finding("fail", said, "Start it, or correct --worker-url.")
+            if self.workers.todo:
+                return Finding("fail", said, self.workers.todo)
             return Finding("skip", f"{said} Give --worker-url if workers run elsewhere.")
         if "partitions" not in ready:
             return Finding("fail", f"What answers at {url} is not a worker.", "Correct --worker-url.")

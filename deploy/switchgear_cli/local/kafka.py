@@ -15,10 +15,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Final, Self
 
+from switchgear_cli.local.broker_probe import brokers_online
 from switchgear_cli.local.die_with_parent import die_with_parent
 from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.local.jars import JVM_FLAGS, class_path, java_binary, kafka_jars
-from switchgear_cli.local.ports import any_free_port, is_free
+from switchgear_cli.local.ports import HOST, any_free_port, hold_port, hold_reserved, is_free, port_of
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 
 JVM_OPTIONS_VARIABLE: Final = "KAFKA_JVM_PERFORMANCE_OPTS"
@@ -27,6 +28,8 @@ _FORMAT_TIMEOUT_S: Final = 60.0
 _MINIMUM_FREE_BYTES: Final = 256 * 1024 * 1024
 _LOCK_TIMEOUT_S: Final = 5.0  # a broker that was killed a moment ago may still hold the lock
 _POLL_S: Final = 0.02
+_CONTROLLER_PORT: Final = 19093
+"""Below the ports that the kernel gives to clients: none of them can take it between a stop and the next start."""
 
 
 class LocalKafka:
@@ -57,6 +60,7 @@ class LocalKafka:
         self._process: subprocess.Popen[bytes] | None = None
         self._jars: list[Path] = []
         self._log_start = 0  # where the present start begins in the log
+        self._controller: socket.socket | None = None  # reserves the controller's port until the broker is stopped
 
     @property
     def bootstrap(self) -> str:
@@ -128,7 +132,7 @@ class LocalKafka:
             )
         try:
             properties = self.data_dir / "server.properties"
-            properties.write_text(server_properties(self._log_dir, self.port, any_free_port()), "ascii")
+            properties.write_text(server_properties(self._log_dir, self.port, self._controller_port()), "ascii")
             self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
             with self._output.open("wb") as output:
                 self._process = subprocess.Popen(
@@ -145,7 +149,7 @@ class LocalKafka:
     def wait_ready(self) -> None:
         """Block until the broker serves. Any thread may call it."""
         deadline = time.monotonic() + self._start_timeout_s
-        while brokers_online(HOST, self.port) == 0:
+        while not self.is_online():
             if (reason := self.failure()) is not None:
                 raise reason
             if time.monotonic() > deadline:
@@ -154,6 +158,10 @@ class LocalKafka:
                     f"Kafka did not serve within {self._start_timeout_s:.0f} s.", hint=f"Its log: {self.log_file}."
                 )
             time.sleep(_POLL_S)
+
+    def is_online(self) -> bool:
+        """Return whether it runs and serves: not another Kafka at its port. Any thread may call it."""
+        return self.pid is not None and brokers_online(HOST, self.port, cluster_id=self._cluster_id()) > 0
 
     def failure(self) -> SwitchgearError | None:
         """Return why it ended, with what to do, in one sentence; None while it runs."""
@@ -179,6 +187,7 @@ class LocalKafka:
                 self._process.wait(timeout_s)
             except subprocess.TimeoutExpired:
                 self.kill()
+        self._release()
 
     def terminate(self) -> None:
         """Send SIGTERM without waiting."""
@@ -190,6 +199,7 @@ class LocalKafka:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+        self._release()
 
     def __enter__(self) -> Self:
         self.start()
@@ -205,6 +215,26 @@ class LocalKafka:
     @property
     def _output(self) -> Path:
         return self.data_dir / "kafka.out"
+
+    def _controller_port(self) -> int:
+        if self._controller is None:
+            self._controller = hold_port(
+                None, _CONTROLLER_PORT, flag="--kafka-port", hold=hold_reserved, taken={self.port}
+            )
+        return port_of(self._controller)
+
+    def _release(self) -> None:
+        if self._controller is not None:
+            self._controller.close()
+            self._controller = None
+
+    def _cluster_id(self) -> str | None:
+        """Return the id that the cluster got when its folder was formatted."""
+        try:
+            lines = (self._log_dir / "meta.properties").read_text().splitlines()
+        except OSError:
+            return None
+        return next((line.partition("=")[2] for line in lines if line.startswith("cluster.id=")), None)
 
     def _java(self, main_class: str, *arguments: str) -> list[str]:
         with resources.as_file(resources.files("switchgear_cli.local") / "kafka_log4j2.properties") as log4j2:
@@ -252,7 +282,6 @@ class LocalKafka:
 
 
 NODE_ID: Final = 1
-HOST: Final = "127.0.0.1"
 # Larger than max.message.bytes of each topic: a follower or consumer must be able to fetch a whole batch.
 _MESSAGE_MAX_BYTES: Final = 16 * 1024 * 1024
 
@@ -341,32 +370,3 @@ def _tail(file: Path, start: int = 0) -> str:
     with file.open("rb") as stream:
         stream.seek(max(size - _TAIL_BYTES, start))
         return stream.read().decode("utf-8", "replace")
-
-
-# api_key 3 (Metadata), version 1, correlation id 1, client id null, and an empty topic list: brokers only.
-_REQUEST: Final = struct.pack(">hhihi", 3, 1, 1, -1, 0)
-_HEADER: Final = struct.Struct(">iii")  # size, correlation id, number of brokers
-
-
-def brokers_online(host: str, port: int, timeout_s: float = 1.0) -> int:
-    """Return how many brokers the broker at this address reports as usable.
-
-    0 if none answers within ``timeout_s``.
-
-    An open port is not enough: the listener opens before the controller has admitted the broker. A topic created in
-    between fails, because it has no replica.
-    """
-    try:
-        with socket.create_connection((host, port), timeout=timeout_s) as connection:
-            connection.settimeout(timeout_s)
-            connection.sendall(struct.pack(">i", len(_REQUEST)) + _REQUEST)
-            answer = b""
-            while len(answer) < _HEADER.size:
-                part = connection.recv(_HEADER.size - len(answer))
-                if not part:
-                    return 0
-                answer += part
-    except OSError:
-        return 0
-    _size, correlation, brokers = _HEADER.unpack(answer)
-    return max(int(brokers), 0) if correlation == 1 else 0

@@ -2,26 +2,63 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
 from pydantic import SecretStr
 
-from switchgear_cli.local.ports import HOST, choose_port, is_free
+from switchgear_access.authenticator import Authenticator
+from switchgear_access.principal import Role
+from switchgear_access.tokens import new_token, with_token
+from switchgear_cli.local.ports import HOST, port_of
+from switchgear_cli.up.ports import HeldPorts, check_ports
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.settings import CONFIG_VARIABLE, PREFIX, Settings
 
-KAFKA_PORT: Final = 9092
-API_PORT: Final = 8620
-WORKER_PORT: Final = 8621
-GATEWAY_PORT: Final = 8622
-OTLP_PORT: Final = 4317
-ALERTS_PORT: Final = 8624
 MAX_WORKERS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class UpRequest:
+    """What the user asks ``switchgear up`` for.
+
+    Attributes:
+        settings: As the user gave them.
+        ports: The ports that the user named, by flag.
+        workers: How many workers to run.
+        demo: Send demo traffic.
+    """
+
+    settings: Settings
+    ports: Mapping[str, int] = field(default_factory=dict)
+    workers: int = 1
+    demo: bool = False
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder of the data, as an absolute path."""
+        return self.settings.data_dir.expanduser().absolute()
+
+    def check(self) -> None:
+        """Check what can be checked before anything is touched.
+
+        Raises:
+            SwitchgearError: ``workers`` is out of range, a port is named twice or for nothing, or the alerts file is wrong.
+        """
+        if self.settings.alerts_file is not None:
+            from switchgear_alerts.service import load_rules  # noqa: PLC0415 - an extra
+
+            load_rules(self.settings)
+        elif "--alerts-port" in self.ports:
+            raise SwitchgearError(
+                f"--alerts-port {self.ports['--alerts-port']} has no effect without alerts.", hint="Give --alerts too."
+            )
+        if not 1 <= self.workers <= MAX_WORKERS:
+            raise SwitchgearError(f"--workers {self.workers} is out of range.", hint=f"Give 1 to {MAX_WORKERS}.")
+        check_ports(self.ports)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +70,26 @@ class UpPlan:
         kafka_port: Of the broker, on 127.0.0.1 as the others.
         api_port: Of the HTTP API.
         gateway_port: Of the gateway.
-        otlp_port: Where the gateway takes OTLP over gRPC. None: the port 4317 is in use.
+        otlp_port: Where the gateway takes OTLP over gRPC.
         worker_ports: Of each worker's ``/readyz`` and ``/metrics``.
         demo: Send demo traffic.
         alerts_port: Of the ``/readyz`` and ``/metrics`` of alerts; None without an alerts file.
         settings: As the user gave them; what this plan decides replaces some of them in the children.
+        token: The token that this process sends to the API; None if the API needs none.
+        access_tokens: The tokens that the API accepts: the user's and the one of this process.
     """
 
     data_dir: Path
     kafka_port: int
     api_port: int
     gateway_port: int
-    otlp_port: int | None
+    otlp_port: int
     worker_ports: tuple[int, ...]
     demo: bool
     settings: Settings
     alerts_port: int | None = None
+    token: str | None = None
+    access_tokens: str | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -66,9 +107,19 @@ class UpPlan:
         return f"http://{HOST}:{self.gateway_port}"
 
     @property
-    def token(self) -> str | None:
-        """The token that this process sends to the API."""
-        return None if self.settings.token is None else self.settings.token.get_secret_value()
+    def otlp_grpc(self) -> str:
+        """Where the gateway takes OTLP over gRPC."""
+        return f"{HOST}:{self.otlp_port}"
+
+    @property
+    def worker_urls(self) -> tuple[str, ...]:
+        """The workers' addresses."""
+        return tuple(f"http://{HOST}:{port}" for port in self.worker_ports)
+
+    @property
+    def alerts_url(self) -> str | None:
+        """The address of alerts; None without an alerts file."""
+        return None if self.alerts_port is None else f"http://{HOST}:{self.alerts_port}"
 
     @property
     def logs(self) -> Path:
@@ -110,20 +161,18 @@ class UpPlan:
             "api_http": f"{HOST}:{self.api_port}",
             "api_url": self.api_url,
             "gateway_http": f"{HOST}:{self.gateway_port}",
-            "gateway_otlp_grpc": None if self.otlp_port is None else f"{HOST}:{self.otlp_port}",
+            "gateway_otlp_grpc": self.otlp_grpc,
             "data_dir": self.data_dir,
-            "console_servers": ",".join(self._servers()),
+            "console_servers": ",".join([*self.worker_urls, self.gateway_url, *filter(None, [self.alerts_url])]),
         }
+        if self.access_tokens is not None:
+            found["access_tokens"] = SecretStr(self.access_tokens)
         if self.alerts_port is not None:
             found["alerts_http"] = f"{HOST}:{self.alerts_port}"
             found["alerts_file"] = self.settings.alerts_file
         if self.demo and self.settings.policy_file is None:
             found["policy_file"] = demo_policy_file()
         return found
-
-    def _servers(self) -> list[str]:
-        ports = [*self.worker_ports, self.gateway_port, *([] if self.alerts_port is None else [self.alerts_port])]
-        return [f"http://{HOST}:{port}" for port in ports]
 
 
 def demo_policy_file() -> Path:
@@ -134,56 +183,35 @@ def demo_policy_file() -> Path:
     return Path(str(resources.files("switchgear_cli.demo") / "policies.toml"))
 
 
-def make_plan(
-    settings: Settings,
-    *,
-    api_port: int | None = None,
-    gateway_port: int | None = None,
-    kafka_port: int | None = None,
-    workers: int = 1,
-    demo: bool = False,
-) -> UpPlan:
-    """Choose the ports: the requested one, or the default, or the next free one.
+def make_plan(request: UpRequest, ports: HeldPorts) -> UpPlan:
+    """Return the plan of a request, on the ports that this process holds.
 
     Raises:
-        SwitchgearError: A requested port is in use (the flag is named), ``workers`` is out of range, or the alerts file is wrong.
+        SettingsError: The settings of the tokens are wrong.
     """
-    if settings.alerts_file is not None:
-        from switchgear_alerts.service import load_rules  # noqa: PLC0415 - an extra
-
-        load_rules(settings)
-    if not 1 <= workers <= MAX_WORKERS:
-        raise SwitchgearError(f"--workers {workers} is out of range.", hint=f"Give 1 to {MAX_WORKERS}.")
-    flags = {"--kafka-port": kafka_port, "--api-port": api_port, "--gateway-port": gateway_port}
-    for (flag, port), (other, same) in itertools.combinations(flags.items(), 2):
-        if port is not None and port == same:
-            raise SwitchgearError(f"{flag} and {other} are both {port}.", hint="Give two ports, or leave one out.")
-    # A port that the user asked for is reserved for its component.
-    given = {port for port in flags.values() if port is not None}
-
-    def chosen(flag: str, default: int) -> int:
-        port = choose_port(flags[flag], default, flag=flag, taken=given - {flags[flag]})
-        given.add(port)
-        return port
-
-    kafka = chosen("--kafka-port", KAFKA_PORT)
-    api = chosen("--api-port", API_PORT)
-    worker_ports: list[int] = []
-    for _ in range(workers):
-        worker_ports.append(choose_port(None, WORKER_PORT, flag="--workers", taken={*given, *worker_ports}))
-    given.update(worker_ports)
-    gateway = chosen("--gateway-port", GATEWAY_PORT)
-    alerts_port = None
-    if settings.alerts_file is not None:
-        alerts_port = choose_port(None, ALERTS_PORT, flag="--alerts", taken=given)
+    token, access_tokens = _own_token(request.settings)
     return UpPlan(
-        data_dir=settings.data_dir.expanduser().absolute(),
-        kafka_port=kafka,
-        api_port=api,
-        gateway_port=gateway,
-        otlp_port=OTLP_PORT if OTLP_PORT not in given and is_free(OTLP_PORT) else None,
-        worker_ports=tuple(worker_ports),
-        demo=demo,
-        settings=settings,
-        alerts_port=alerts_port,
+        data_dir=request.data_dir,
+        kafka_port=port_of(ports.kafka),
+        api_port=port_of(ports.api),
+        gateway_port=port_of(ports.gateway),
+        otlp_port=port_of(ports.otlp),
+        worker_ports=tuple(map(port_of, ports.workers)),
+        demo=request.demo,
+        settings=request.settings,
+        alerts_port=None if ports.alerts is None else port_of(ports.alerts),
+        token=token,
+        access_tokens=access_tokens,
     )
+
+
+def _own_token(settings: Settings) -> tuple[str | None, str | None]:
+    """Return a token of this process and the tokens that the API accepts with it, if the API needs tokens.
+
+    The user's own token need not give what the view reads, and lives in another file than the server's.
+    """
+    if not Authenticator.of(settings).configured:
+        return None, None
+    accepted, text = new_token("switchgear up", [Role.READ])
+    given = "" if settings.access_tokens is None else settings.access_tokens.get_secret_value()
+    return text, with_token(given, accepted)

@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from rich.console import Console
@@ -17,8 +19,10 @@ from rich.console import Console
 from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.local.jars import KAFKA_VERSION, jars_folder
 from switchgear_cli.local.kafka import LocalKafka
+from switchgear_cli.local.ports import port_of
 from switchgear_cli.topics import ensure_topics
-from switchgear_cli.up.plan import UpPlan
+from switchgear_cli.up.plan import UpPlan, UpRequest, make_plan
+from switchgear_cli.up.ports import HeldPorts, held_ports
 from switchgear_cli.up.supervisor import CommandComponent, KafkaComponent, Supervisor
 from switchgear_cli.up.view import ComponentStatus, Readings, UpStatus, View, make_view, read
 from switchgear_cli.up_record import LOCK_NAME, UpRecord
@@ -59,35 +63,40 @@ _READ_EVERY_S: Final = 1.0
 _DRAW_EVERY_S: Final = 0.25
 
 
-async def run_up(plan: UpPlan, console: Console) -> None:
-    """Run the system of ``plan`` until SIGINT, SIGTERM or SIGHUP. Leave no process behind.
+async def run_up(request: UpRequest, console: Console) -> None:
+    """Run the system of ``request`` until SIGINT, SIGTERM or SIGHUP. Leave no process behind.
 
     Raises:
-        SwitchgearError: The data folder is in use or cannot be written, or a component did not become ready.
+        SwitchgearError: The request is wrong, the data folder is in use or cannot be written, a named port is in use, or a component
+            did not become ready.
     """
-    lock = FileLock(plan.data_dir / LOCK_NAME)
+    request.check()
+    data_dir = request.data_dir
+    lock = FileLock(data_dir / LOCK_NAME)
     try:
         acquired = lock.acquire(0.5)
     except OSError as error:
         raise SwitchgearError(
-            f"The data cannot be kept in {plan.data_dir}: {error.strerror or error}.",
+            f"The data cannot be kept in {data_dir}: {error.strerror or error}.",
             hint="Choose another folder by --data-dir.",
         ) from error
     if not acquired:
-        raise SwitchgearError(_in_use(plan, lock.holder()))
+        raise SwitchgearError(_in_use(data_dir, lock.holder()))
     try:
-        UpRecord.remove(plan.data_dir)
-        await _System(plan, make_view(console)).live()
+        UpRecord.remove(data_dir)
+        alerts = request.settings.alerts_file is not None
+        with held_ports(request.ports, workers=request.workers, alerts=alerts) as ports:
+            await _System(make_plan(request, ports), ports, make_view(console)).live()
     finally:
-        UpRecord.remove(plan.data_dir)
+        UpRecord.remove(data_dir)
         lock.release()
 
 
-def _in_use(plan: UpPlan, holder: int | None) -> str:
-    record = UpRecord.running(plan.data_dir)
+def _in_use(data_dir: Path, holder: int | None) -> str:
+    record = UpRecord.running(data_dir)
     where = f"; its API is at {record.api_url}" if record is not None else ""
     return (
-        f"`switchgear up` already runs on {plan.data_dir} (process {holder}){where}."
+        f"`switchgear up` already runs on {data_dir} (process {holder}){where}."
         " Use that one, stop it, or choose another folder by --data-dir."
     )
 
@@ -95,8 +104,9 @@ def _in_use(plan: UpPlan, holder: int | None) -> str:
 class _System:
     """One run of the system."""
 
-    def __init__(self, plan: UpPlan, view: View) -> None:
+    def __init__(self, plan: UpPlan, ports: HeldPorts, view: View) -> None:
         self._plan = plan
+        self._ports = ports
         self._view = view
         self._supervisor = Supervisor(notify=lambda _: self._show())
         self._readings = Readings()
@@ -149,69 +159,42 @@ class _System:
         self._doing = ""
         self._record()
         self._view.say(
-            f"ready in {self._ready_s:.1f} s: API {plan.api_url}, gateway {plan.gateway_url}, Kafka {plan.bootstrap}, "
-            f"data {plan.data_dir}"
+            f"ready in {self._ready_s:.1f} s: API {plan.api_url}, gateway {plan.gateway_url}, OTLP {plan.otlp_grpc}, "
+            f"Kafka {plan.bootstrap}, data {plan.data_dir}"
         )
         self._view.say("For your own processes, and for commands where several systems run:")
         for line in self._found_at({}).exports():
             self._view.say(line)
         if plan.demo:
-            self._supervisor.start(self._demo())
+            self._supervisor.start(self._child("demo", ["demo"]))
             self._view.say('Demo traffic: services named demo-…, metadata {"demo": true}; --no-demo leaves it out.')
 
     def _children(self) -> list[CommandComponent]:
-        plan = self._plan
+        ports = self._ports
+        # With the instance id of before, a restarted process goes on at once; a new one waits until its predecessor's session ends.
         found = [
-            CommandComponent(
-                f"worker-{number}",
-                # As for the sink below: a new name doesn't have to wait until its predecessor's session ends.
-                ["worker", "--instance-id", f"worker-{number}"],
-                log_file=plan.logs / f"worker-{number}.log",
-                environment=plan.environment(os.environ, worker_port=port),
-                ready_url=f"http://127.0.0.1:{port}/readyz",
-                address=f"http://127.0.0.1:{port}",
-            )
-            for number, port in enumerate(plan.worker_ports, 1)
+            self._child(f"worker-{number}", ["worker", "--instance-id", f"worker-{number}"], held, port_of(held))
+            for number, held in enumerate(ports.workers, 1)
         ]
-        found.append(
-            CommandComponent(
-                "sink",
-                ["sink", "--instance-id", "up"],  # with this name, a restarted sink gets its partitions back at once
-                log_file=plan.logs / "sink.log",
-                environment=plan.environment(os.environ),
-                ready_url=f"{plan.api_url}/readyz",
-                address=plan.api_url,
-            )
-        )
-        found.append(
-            CommandComponent(
-                "gateway",
-                ["gateway"],
-                log_file=plan.logs / "gateway.log",
-                environment=plan.environment(os.environ),
-                ready_url=f"{plan.gateway_url}/readyz",
-                address=plan.gateway_url,
-            )
-        )
-        if plan.alerts_port is not None:
-            found.append(
-                CommandComponent(
-                    "alerts",
-                    ["alerts", "run", "--instance-id", "up"],
-                    log_file=plan.logs / "alerts.log",
-                    environment=plan.environment(os.environ),
-                    ready_url=f"http://127.0.0.1:{plan.alerts_port}/readyz",
-                    address=f"http://127.0.0.1:{plan.alerts_port}",
-                )
-            )
+        found.append(self._child("sink", ["sink", "--instance-id", "up"], ports.api))
+        found.append(self._child("gateway", ["gateway"], ports.gateway))
+        if ports.alerts is not None:
+            found.append(self._child("alerts", ["alerts", "run", "--instance-id", "up"], ports.alerts))
         return found
 
-    def _demo(self) -> CommandComponent:
+    def _child(
+        self,
+        name: str,
+        arguments: list[str],
+        listening: socket.socket | None = None,
+        worker_port: int | None = None,
+    ) -> CommandComponent:
         return CommandComponent(
-            "demo",
-            ["demo"],
-            log_file=self._plan.logs / "demo.log",
-            environment=self._plan.environment(os.environ),
+            name,
+            arguments,
+            log_file=self._plan.logs / f"{name}.log",
+            environment=self._plan.environment(os.environ, worker_port=worker_port),
+            listening=listening,
         )
 
     async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
@@ -279,6 +262,8 @@ class _System:
             kafka_bootstrap_servers=self._plan.bootstrap,
             api_url=self._plan.api_url,
             gateway_url=self._plan.gateway_url,
+            worker_urls=self._plan.worker_urls,
+            alerts_url=self._plan.alerts_url,
             topic_prefix=self._plan.settings.topic_prefix,
             family_pattern=self._plan.settings.family_pattern,
             started_at=self._started_at,

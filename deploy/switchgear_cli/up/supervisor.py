@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,8 +19,9 @@ from typing import Final, Protocol
 
 import httpx
 
+from switchgear_access.sockets import PID_HEADER, SOCKET_VARIABLE, url_of
 from switchgear_cli.local.die_with_parent import die_with_parent
-from switchgear_cli.local.kafka import HOST, LocalKafka, brokers_online
+from switchgear_cli.local.kafka import LocalKafka
 from switchgear_schemas.errors import SwitchgearError
 
 MAX_BYTES: Final = 10 * 1024 * 1024
@@ -69,10 +71,11 @@ START_ATTEMPTS: Final = 3
 
 @dataclass(slots=True)
 class Supervised:
-    """A component and the state of its supervision."""
+    """A component, the state of its supervision, and the question in progress whether it is ready."""
 
     component: Component
     supervision: Supervision
+    probe: asyncio.Task[bool] | None = None
 
 
 class Supervisor:
@@ -109,7 +112,7 @@ class Supervisor:
                 how = component.ended()
                 if how is not None:
                     self._change(supervised, died(supervision, now, how))
-                elif supervision.phase is Phase.STARTING and await component.is_ready():
+                elif supervision.phase is Phase.STARTING and await self._is_ready(supervised):
                     self._change(supervised, became_ready(supervision, self._clock()))
             elif due(supervision, now):
                 self._spawn(supervised)
@@ -164,6 +167,16 @@ class Supervisor:
         for supervised in ending:
             supervised.component.kill()
             self._change(supervised, stopped(supervised.supervision, self._clock()))
+
+    async def _is_ready(self, supervised: Supervised) -> bool:
+        """Return whether it has answered that it is ready.
+
+        A question may outlast a step: a child that has yet to look at its socket lets it wait. The other components don't wait for it.
+        """
+        probe = supervised.probe or asyncio.create_task(supervised.component.is_ready())
+        await asyncio.wait({probe}, timeout=_STEP_S / 5)
+        supervised.probe = None if probe.done() else probe
+        return probe.done() and probe.result()
 
     def _spawn(self, supervised: Supervised) -> None:
         now = self._clock()
@@ -307,7 +320,15 @@ class Component(Protocol):
 
 
 class CommandComponent:
-    """``python -m switchgear_cli COMMAND``. It is ready when ``ready_url`` answers 200, or at once without one."""
+    """``python -m switchgear_cli COMMAND``.
+
+    Args:
+        name: A short, unique name.
+        arguments: The command.
+        log_file: Gets its output.
+        environment: Its environment.
+        listening: The socket that it serves on. It is ready when it answers there itself. Without one it is ready at once.
+    """
 
     def __init__(
         self,
@@ -316,15 +337,17 @@ class CommandComponent:
         *,
         log_file: Path,
         environment: Mapping[str, str],
-        ready_url: str | None = None,
-        address: str = "",
+        listening: socket.socket | None = None,
     ) -> None:
         self.name = name
-        self.address = address
+        self.address = "" if listening is None else url_of(listening)
         self.log_file = log_file
         self._arguments = arguments
         self._environment = dict(environment)
-        self._ready_url = ready_url
+        self._inherited = () if listening is None else (listening.fileno(),)
+        if listening is not None:
+            host, port = listening.getsockname()
+            self._environment[SOCKET_VARIABLE] = f"{host}:{port}={listening.fileno()}"
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -343,6 +366,7 @@ class CommandComponent:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     env=self._environment,
+                    pass_fds=self._inherited,
                     start_new_session=True,  # Ctrl-C in the terminal goes to this process, which ends the components in order
                 )
         except OSError as error:
@@ -359,14 +383,15 @@ class CommandComponent:
         return f"code {code}: {line}" if line else f"code {code}"
 
     async def is_ready(self) -> bool:
-        """Return whether its ready URL answers 200."""
-        if self._ready_url is None:
+        """Return whether this process answers at its address that it is ready: not another one, whatever it says."""
+        if not self.address:
             return self.pid is not None
         try:
             async with httpx.AsyncClient(timeout=_PROBE_TIMEOUT_S, trust_env=False) as client:
-                return (await client.get(self._ready_url)).status_code == _OK
+                answer = await client.get(f"{self.address}/readyz")
         except httpx.HTTPError:
             return False
+        return answer.status_code == _OK and answer.headers.get(PID_HEADER) == str(self.pid)
 
     def tend(self) -> None:
         """Rotate its log file."""
@@ -411,7 +436,7 @@ class KafkaComponent:
 
     async def is_ready(self) -> bool:
         """Return whether the broker reports itself as usable."""
-        return self.pid is not None and await asyncio.to_thread(brokers_online, HOST, self._kafka.port) > 0
+        return await asyncio.to_thread(self._kafka.is_online)
 
     def tend(self) -> None:
         """Do nothing: the broker rotates its own log."""

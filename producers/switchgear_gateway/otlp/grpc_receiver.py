@@ -113,7 +113,8 @@ async def serving_otlp_grpc(
         port = 0
     if not port:
         raise SwitchgearError(
-            f"OTLP over gRPC can't listen on {address}.", hint="Is it in use? Choose another port for it."
+            f"OTLP over gRPC can't listen on {address}.",
+            hint="Stop what uses it, or choose another port: `switchgear gateway --otlp-grpc`, `switchgear up --otlp-port`.",
         )
     try:
         await server.start()

@@ -4,13 +4,10 @@ import asyncio
 import json
 
 import psutil
-import pytest
 from aiokafka import AIOKafkaConsumer
 
 from switchgear_cli.demo.fleet import SERVICES
 from tests.support.processes import run, switchgear
-
-pytestmark = pytest.mark.integration
 
 
 async def events(settings, until):

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 
-import pytest
 from aiokafka import AIOKafkaConsumer
 
 from switchgear_cli.hook.outbox import send
@@ -15,8 +14,6 @@ from switchgear_cli.hook.state import State
 from switchgear_cli.local.file_lock import FileLock
 from tests.support.processes import environment, settings_environment
 from tests.support.waiting import until
-
-pytestmark = pytest.mark.integration
 
 
 def hook(path, settings, kind, **fields):

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-
-pytestmark = pytest.mark.integration
 
 
 async def test_a_produced_event_is_consumed_with_the_brokers_own_time(settings):

@@ -18,8 +18,6 @@ from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.settings import load_settings
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture
 def broker(tmp_path):
@@ -44,7 +42,7 @@ async def read_all(settings, count):
     return values
 
 
-@pytest.mark.parametrize("end", ["stop", "kill"])
+@pytest.mark.parametrize("end", ["kill", pytest.param("stop", marks=pytest.mark.deep)])
 async def test_a_restarted_broker_has_its_data(broker, end):
     broker.start()
     settings = settings_of(broker)
@@ -68,6 +66,7 @@ def test_a_stopped_broker_leaves_no_process_and_stopping_again_is_harmless(broke
     broker.stop()
 
 
+@pytest.mark.deep
 def test_the_same_data_serve_under_another_port(broker, tmp_path):
     broker.start()
     broker.stop()
@@ -129,6 +128,7 @@ def test_a_data_folder_that_cannot_be_made_is_reported(tmp_path):
         LocalKafka(tmp_path / "file" / "kafka", any_free_port()).start()
 
 
+@pytest.mark.deep
 def test_a_broker_that_does_not_serve_in_time_is_ended(tmp_path):
     broker = LocalKafka(tmp_path / "kafka", any_free_port(), start_timeout_s=0.05)
     with pytest.raises(BrokerUnavailableError, match="did not serve within 0 s"):
@@ -136,6 +136,7 @@ def test_a_broker_that_does_not_serve_in_time_is_ended(tmp_path):
     assert broker.pid is None
 
 
+@pytest.mark.deep
 def test_a_format_that_was_interrupted_is_done_again(broker):
     broker.data_dir.mkdir(parents=True)
     half = broker.data_dir / "log.formatting"
@@ -169,6 +170,7 @@ def test_a_port_without_a_broker_does_not_answer():
         assert time.monotonic() - began < 5
 
 
+@pytest.mark.deep
 def test_the_environment_of_a_developer_does_not_matter(broker, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     monkeypatch.setenv("KAFKA_OPTS", "-Xmx1m")

@@ -16,12 +16,12 @@ from switchgear_schemas.partitioner import partition_of
 from switchgear_sinks.operate.policy_in_force import in_force
 from switchgear_sinks.operate.send_command import send_command
 from switchgear_stream.inspect import read_circuits, read_rows
+from tests.support.limits import HAPPEN_S
 from tests.support.processes import run, switchgear
 from tests.support.sinking import Message, produce
 from tests.support.stream import emit, eventually, version_faults
 
-pytestmark = pytest.mark.integration
-WAIT_S = 30.0
+WAIT_S = HAPPEN_S
 
 
 @pytest.fixture

@@ -12,8 +12,6 @@ from switchgear_cli.topics import Difference, ensure_topics
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from tests.support.processes import run
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture
 def unmade(kafka):

@@ -1,14 +1,20 @@
-"""Commands and two running `switchgear up`: which one they find, and which one they change."""
+"""Several running `switchgear up`: each is a system of its own, and commands find and change the one that is meant."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
+import httpx
+import psutil
 import pytest
 
 from switchgear_schemas.settings import load_settings
+from tests.support.limits import ANSWER_S, HAPPEN_S
 from tests.support.processes import run
 from tests.support.up import Up
+from tests.support.waiting import until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(500)]
+pytestmark = pytest.mark.timeout(500)
 DAYS = "SELECT default_expression FROM system.columns WHERE table = 'tool_metrics' AND name = 'retention_days'"
 
 
@@ -19,6 +25,7 @@ def default_folder(tmp_path, monkeypatch):
     return load_settings().data_dir
 
 
+@pytest.mark.deep
 def test_commands_find_each_of_two_running_systems_and_change_the_one_that_is_named(
     tmp_path, monkeypatch, default_folder
 ):
@@ -78,3 +85,59 @@ def test_commands_find_each_of_two_running_systems_and_change_the_one_that_is_na
     assert stopped.returncode == 0, stopped.stderr
     assert str(one.folder / "clickhouse") in stopped.stdout
     assert list((tmp_path / "home").glob("*")) == []
+
+
+TOOLS = "SELECT arraySort(groupUniqArray(tool_name)) FROM tool_metrics"
+
+
+def readiness(url):
+    return httpx.get(f"{url}/readyz", trust_env=False, timeout=ANSWER_S)
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.deep)])
+def test_systems_that_start_at_the_same_moment_on_default_ports_share_nothing(tmp_path, count):
+    systems = [Up(tmp_path / str(number) / "data", "--no-demo", default_api=True) for number in range(count)]
+    for system in systems:
+        system.folder.parent.mkdir()
+    with ExitStack() as stack, ThreadPoolExecutor(count) as pool:
+        list(pool.map(stack.enter_context, systems))
+        records = [system.record() for system in systems]
+
+        addresses = [
+            address
+            for each in records
+            for address in (each["kafka_bootstrap_servers"], each["api_url"], each["gateway_url"], *each["worker_urls"])
+        ]
+        assert len(set(addresses)) == 4 * count
+        for system, record in zip(systems, records, strict=True):
+            for name, url in (
+                ("sink", record["api_url"]),
+                ("gateway", record["gateway_url"]),
+                ("worker-1", record["worker_urls"][0]),
+            ):
+                answer = readiness(url)
+                pid = int(answer.headers["Switchgear-Pid"])
+                assert (answer.status_code, pid) == (200, record["pids"][name])
+                assert psutil.Process(pid).ppid() == system.child.pid
+            partitions = readiness(record["worker_urls"][0]).json()["partitions"]
+            assert partitions == list(range(load_settings().topic_partitions)), "no other worker takes any from it"
+            assert "restarting" not in system.child.output()
+
+        for number, record in enumerate(records):
+            calls = [{"tool_name": f"tool-{number}", "status": "success", "execution_time_ms": 1}] * (number + 1)
+            body = "\n".join(map(json.dumps, calls))
+            headers = {"Content-Type": "application/x-ndjson"}
+            url = f"{record['gateway_url']}/v1/executions"
+            sent = httpx.post(url, content=body, headers=headers, trust_env=False, timeout=ANSWER_S)
+            assert sent.json() == {"accepted": number + 1, "rejected": []}
+        for number, system in enumerate(systems):
+            until(lambda system=system, number=number: system.count() >= number + 1, HAPPEN_S)
+        for number, system in enumerate(systems):
+            assert (system.count(), system.value(TOOLS)) == (number + 1, [f"tool-{number}"])
+
+        looked = systems[-1].ask("doctor", "--json")
+        found = {each["name"]: each["seen"] for each in json.loads(looked.stdout)["checks"]}
+        assert found["worker's health"] == f"Ready: {records[-1]['worker_urls'][0]}."
+        for system in systems:
+            assert "restarting" not in system.child.output()
+            assert system.child.alive

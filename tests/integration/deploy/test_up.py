@@ -8,20 +8,39 @@ import time
 import urllib.request
 from contextlib import suppress
 
+import httpx
 import psutil
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from switchgear_access.principal import Role
+from switchgear_access.tokens import new_token, with_token
 from switchgear_schemas.settings import load_settings
+from tests.support.limits import READY_S
 from tests.support.processes import environment, run, switchgear
-from tests.support.up import READY_S, Up, default_ports
+from tests.support.up import Up
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture
 def folder(tmp_path):
     return tmp_path / "data"
+
+
+@pytest.fixture(scope="module")
+def token():
+    """The token of an operator: its record for the API, and its text."""
+    record, text = new_token("ada", [Role.OPERATE])
+    return with_token("", record), text
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory, token):
+    """One system with two workers and a protected API, for the tests that leave it running."""
+    folder = tmp_path_factory.mktemp("up") / "data"
+    with Up(folder, "--no-demo", "--workers", "2", extra={"SWITCHGEAR_ACCESS_TOKENS": token[0]}) as up:
+        yield up
 
 
 def is_ready(api_url):
@@ -72,6 +91,7 @@ async def test_up_becomes_ready_answers_stops_cleanly_and_the_next_start_has_its
         assert again.child.terminate() == 0
 
 
+@pytest.mark.deep
 async def test_kill_9_of_up_leaves_no_process_and_the_next_start_has_its_data(folder):
     with Up(folder, "--no-demo") as up:
         await send(up.record()["kafka_bootstrap_servers"], 50)
@@ -86,28 +106,52 @@ async def test_kill_9_of_up_leaves_no_process_and_the_next_start_has_its_data(fo
         assert again.count() == 50
 
 
-def test_a_second_up_on_the_same_folder_says_where_the_first_is(folder):
-    with Up(folder, "--no-demo") as up:
-        second = run("up", "--data-dir", str(folder))
-        assert second.returncode == 1
-        assert f"already runs on {folder} (process {up.child.pid})" in second.stderr
-        assert up.record()["api_url"] in second.stderr
-        assert "--data-dir" in second.stderr
-        assert up.child.alive
+def test_a_second_up_on_the_same_folder_says_where_the_first_is(running):
+    second = run("up", "--data-dir", str(running.folder))
+    assert second.returncode == 1
+    assert f"already runs on {running.folder} (process {running.child.pid})" in second.stderr
+    assert running.record()["api_url"] in second.stderr
+    assert "--data-dir" in second.stderr
+    assert running.child.alive
 
 
-def test_components_that_die_are_started_again_and_that_is_shown(folder):
-    with Up(folder, "--no-demo") as up:
-        before = up.record()["pids"]
-        for name in ("worker-1", "sink", "kafka"):
-            os.kill(before[name], signal.SIGKILL)
-        for name in ("worker-1", "sink", "kafka"):
-            up.child.wait_for_output(f"{name} restarting", 60)
-        api_url = up.record()["api_url"]
-        wait_until(lambda: up.record()["pids"].keys() == before.keys() and is_ready(api_url), READY_S)
-        after = up.record()["pids"]
-        assert all(after[name] != before[name] for name in ("worker-1", "sink", "kafka"))
-        assert "SIGKILL" in up.child.output()
+def test_several_workers_share_the_tools(running):
+    assert {"worker-1", "worker-2"} <= running.record()["pids"].keys()
+
+
+def test_logs_are_in_files_and_nothing_of_them_on_the_terminal(running):
+    assert {path.name for path in (running.folder / "logs").iterdir()} >= {"kafka.log", "worker-1.log", "sink.log"}
+    assert "[info" not in running.child.output()
+
+
+def test_up_reads_its_own_protected_api_with_a_token_of_its_own(running, token):
+    assert httpx.get(f"{running.record()['api_url']}/v1/circuits", trust_env=False, timeout=60).status_code == 401
+    opened = run("open", "mcp:a:b", "--create", extra=running.exported() | {"SWITCHGEAR_TOKEN": token[1]})
+    assert opened.returncode == 0, opened.stderr
+    running.child.wait_for_output("→ forced_open")
+    assert "The API answered" not in running.child.output()
+
+
+def test_a_request_to_a_gateway_that_was_killed_waits_for_the_next_one(running):
+    url, before = running.record()["gateway_url"], running.record()["pids"]["gateway"]
+    os.kill(before, signal.SIGKILL)
+    running.child.wait_for_output("gateway restarting")
+    answer = httpx.get(f"{url}/readyz", trust_env=False, timeout=READY_S)
+    assert int(answer.headers["Switchgear-Pid"]) not in {before, running.child.pid}
+    wait_until(lambda: "gateway" in running.record()["pids"], READY_S)
+
+
+def test_components_that_die_are_started_again_and_that_is_shown(running):
+    before = running.record()["pids"]
+    for name in ("worker-1", "sink", "kafka"):
+        os.kill(before[name], signal.SIGKILL)
+    for name in ("worker-1", "sink", "kafka"):
+        running.child.wait_for_output(f"{name} restarting", READY_S)
+    api_url = running.record()["api_url"]
+    wait_until(lambda: running.record()["pids"].keys() == before.keys() and is_ready(api_url), READY_S)
+    after = running.record()["pids"]
+    assert all(after[name] != before[name] for name in ("worker-1", "sink", "kafka"))
+    assert "SIGKILL" in running.child.output()
 
 
 def test_a_requested_port_in_use_is_named_by_its_flag(folder):
@@ -115,11 +159,13 @@ def test_a_requested_port_in_use_is_named_by_its_flag(folder):
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         port = listener.getsockname()[1]
-        for flag in ("--api-port", "--kafka-port"):
+        for flag in ("--api-port", "--gateway-port", "--worker-port", "--otlp-port", "--kafka-port"):
             done = run("up", "--data-dir", str(folder), flag, str(port))
             assert done.returncode == 1
-            assert f"{flag} {port}: the port is in use" in done.stderr
-            assert done.stderr.count("\n") == 1
+            assert done.stderr == (
+                f"switchgear: {flag} {port}: the port is in use. Stop what uses it, or leave {flag} out.\n"
+            )
+            assert not (folder / "kafka").exists()
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
@@ -131,7 +177,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
 
 
 def test_ctrl_c_during_the_start_leaves_no_process(folder, tmp_path):
-    with default_ports(), switchgear("up", "--data-dir", str(folder), log=tmp_path / "up.log") as child:
+    with switchgear("up", "--data-dir", str(folder), log=tmp_path / "up.log") as child:
         child.wait_for_output("kafka starting", READY_S)
         own = psutil.Process(child.pid)
         processes = [own, *own.children(recursive=True)]
@@ -156,11 +202,7 @@ def test_the_demo_is_labelled_and_a_circuit_opens_is_probed_and_closes(folder):
         assert ended(processes)
 
 
-def test_several_workers_share_the_tools(folder):
-    with Up(folder, "--no-demo", "--workers", "2") as up:
-        assert {"worker-1", "worker-2"} <= up.record()["pids"].keys()
-
-
+@pytest.mark.deep
 def test_up_runs_without_a_folder_for_its_record_and_says_so(folder, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
@@ -168,12 +210,6 @@ def test_up_runs_without_a_folder_for_its_record_and_says_so(folder, tmp_path, m
         assert "Commands can't find this system by themselves: Not a directory" in up.child.output()
         assert up.count() == 0, "the data folder names it as well"
         assert up.exported().keys() == {"SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS", "SWITCHGEAR_API_URL"}
-
-
-def test_logs_are_in_files_and_nothing_of_them_on_the_terminal(folder):
-    with Up(folder, "--no-demo") as up:
-        assert {path.name for path in (folder / "logs").iterdir()} >= {"kafka.log", "worker-1.log", "sink.log"}
-        assert "[info" not in up.child.output()
 
 
 def test_environment_of_the_tests_reaches_no_child(monkeypatch):

@@ -14,6 +14,7 @@ from switchgear_access.sessions import Sessions
 from switchgear_access.tokens import new_token, with_revoked, with_token
 from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.settings import Settings, load_settings
+from tests.support.table import table
 
 ISSUER = {"access_jwt_issuer": "https://login.example.com", "access_jwt_audience": "switchgear"}
 
@@ -48,7 +49,7 @@ async def test_issuer_makes_jwts_a_way_to_log_in():
         await login.authenticate("a.b.c")
 
 
-@pytest.mark.parametrize(
+@table(
     ("settings", "word"),
     [
         ({"access_jwt_issuer": "https://login.example.com"}, "access_jwt_audience"),
@@ -100,6 +101,6 @@ def test_session_of_a_token_has_the_rights_that_the_token_has_now_and_ends_with_
     assert Authenticator.of(Settings(access_tokens_file=file)).principal_of(session) is None
 
 
-@pytest.mark.parametrize("other", ['prefs={"a":1}', "a=b c", "x[0]=1", "a", "a@b=1"])
+@table("other", ['prefs={"a":1}', "a=b c", "x[0]=1", "a", "a@b=1"])
 def test_cookie_of_another_program_does_not_hide_ours(other):
     assert cookie_of(Headers({"cookie": f"{other}; ours=value"}), "ours") == "value"

@@ -101,6 +101,7 @@ async def test_declared_length_that_is_too_large_is_refused_before_a_byte_is_rea
     LimitedBody(request(), silent, LIMITS, 100)
 
 
+@pytest.mark.slow
 async def test_wait_for_the_client_to_leave_has_no_limit_after_a_complete_body():
     body = LimitedBody(request(b"a"), silent, LIMITS, 1)
     assert (await body.receive())["body"] == b"a"

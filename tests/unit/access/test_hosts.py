@@ -4,13 +4,14 @@ import pytest
 
 from switchgear_access.hosts import KnownHosts, host_name, host_of, is_loopback
 from switchgear_access.problem import ProblemError
+from tests.support.table import table
 
 
 def known(host, api_allowed_hosts=None, api_http="127.0.0.1:8620"):
     return KnownHosts(api_allowed_hosts, api_http, "ALLOWED").knows(host)
 
 
-@pytest.mark.parametrize(
+@table(
     "host",
     [
         "localhost",
@@ -24,12 +25,12 @@ def known(host, api_allowed_hosts=None, api_http="127.0.0.1:8620"):
         "10.0.0.7:80",
     ],
 )
-@pytest.mark.parametrize("listed", [None, "", "gear.example.com"])
+@table("listed", [None, "", "gear.example.com"])
 def test_localhost_and_addresses_are_always_known_hosts(host, listed):
     assert known(host, api_allowed_hosts=listed)
 
 
-@pytest.mark.parametrize(
+@table(
     "host",
     [
         "evil.example", "evil.example:8620", "localhost.evil.example", "evil-localhost", "127.0.0.1.nip.io:8620", "",

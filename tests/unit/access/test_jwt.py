@@ -165,6 +165,7 @@ async def test_new_key_of_the_issuer_is_fetched_when_a_jwt_names_it(verifier, is
     await refused(verifier, signed(), "no key")  # the issuer has withdrawn it
 
 
+@pytest.mark.slow
 async def test_unknown_ids_of_keys_lead_to_one_fetch_in_ten_seconds(verifier, issuer, clock):
     await verifier.authenticate(signed())
     for number in range(200):
@@ -173,6 +174,7 @@ async def test_unknown_ids_of_keys_lead_to_one_fetch_in_ten_seconds(verifier, is
     assert len(issuer.asked) <= 2 * 3
 
 
+@pytest.mark.slow
 async def test_requests_at_the_same_time_share_one_fetch(verifier, issuer):
     clients = await asyncio.gather(*(verifier.authenticate(signed()) for _ in range(50)))
     assert {each.name for each in clients} == {"ada"}
@@ -291,6 +293,7 @@ def web():
     served.server_close()
 
 
+@pytest.mark.slow
 async def test_keys_are_fetched_over_http_and_other_answers_are_errors(web):
     web.answer = (200, b'{"keys": []}')
     assert await fetch_json(web.url) == {"keys": []}

@@ -45,6 +45,7 @@ def test_failed_logins_beyond_the_burst_must_wait_and_one_more_is_allowed_at_a_t
     assert [failed.count("10.0.0.1") for _ in range(4)] == [0, 0, 0, 10]
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0, 30), max_size=60))
 def test_no_schedule_gets_more_failed_logins_than_burst_and_rate_allow(pauses):
     clock = Clock()
@@ -56,6 +57,7 @@ def test_no_schedule_gets_more_failed_logins_than_burst_and_rate_allow(pauses):
     assert answered <= 3 + clock.now / 10.0 + 1e-6
 
 
+@pytest.mark.slow
 def test_table_of_failed_logins_is_bounded_for_a_hundred_thousand_addresses():
     failed = FailedLogins(3, 10.0, clock=Clock())
     for number in range(100_000):

@@ -196,6 +196,7 @@ async def test_health_check_needs_no_token_and_has_no_client(reader):
         assert (await http.get("/healthz")).text == "nobody"
 
 
+@pytest.mark.slow
 async def test_twenty_thousand_wrong_tokens_change_nothing_and_slow_nobody_else(reader):
     token, text = reader
     access = made(tokens=[token])

@@ -12,6 +12,7 @@ from switchgear_access.errors import KeysUnavailableError
 from switchgear_access.oidc import OidcLogin, local_path
 from switchgear_schemas.access_settings import AccessSettings
 from switchgear_schemas.errors import SettingsError
+from tests.support.table import table
 
 
 @pytest.mark.parametrize("path", ["/", "/tool/mcp:x:y?hours=6#errors", "/calls?text=//x", "/a%2f%2fb"])
@@ -19,7 +20,7 @@ def test_path_of_this_server_is_kept(path):
     assert local_path(path) == path
 
 
-@pytest.mark.parametrize(
+@table(
     "path",
     [None, "", "x", "https://evil", "//evil", "/\\evil", "/a\\..\\b", "/\tevil", "/\n/evil", "\t//evil", "/login", "/login/oidc", "/" + "x" * 2000],
 )  # fmt: skip
@@ -27,6 +28,7 @@ def test_address_elsewhere_becomes_the_first_page(path):
     assert local_path(path) == "/"
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_result_is_always_a_path_that_a_browser_keeps_on_this_host(text):
     found = local_path(text)

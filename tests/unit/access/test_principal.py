@@ -24,12 +24,14 @@ def test_role_includes_the_lesser_ones(held, included):
     assert {role for role in Role if client.may(role)} == included
 
 
+@pytest.mark.slow
 @given(ROLES, ROLES, st.sampled_from(Role))
 def test_roles_add_up_and_never_take_away(some, more, needed):
     allowed = [Principal("a", roles).may(needed) for roles in (some, more)]
     assert Principal("a", some | more).may(needed) == any(allowed)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(Role), NAMES, NAMES)
 def test_client_of_a_tenant_may_touch_that_tenant_only(needed, own, other):
     client = Principal("a", frozenset({Role.ADMIN}), tenant=own)

@@ -79,6 +79,7 @@ def hasty(app):
         yield port
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", FRAMINGS.values(), ids=FRAMINGS)
 def test_ambiguous_request_is_answered_once_with_400_and_what_follows_it_is_not_answered(sent, app, port):
     assert answers(asked(port, sent)) == [400]
@@ -107,6 +108,7 @@ def test_requests_one_after_the_other_on_one_connection_are_each_answered(app, p
     assert app.requests == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sent",
     [
@@ -123,6 +125,7 @@ def test_a_request_that_does_not_end_is_closed_when_its_time_is_over(sent, hasty
     assert answers(asked(hasty, sent)) == ([200] if sent.startswith(GET) else [])
 
 
+@pytest.mark.slow
 def test_client_that_sends_a_byte_now_and_then_is_closed_when_its_time_is_over(hasty):
     with connected(hasty, b"GET / HTTP/1.1\r\nX: ") as connection:
         connection.setblocking(False)
@@ -139,6 +142,7 @@ def test_client_that_sends_a_byte_now_and_then_is_closed_when_its_time_is_over(h
         until(ended)
 
 
+@pytest.mark.slow
 def test_request_in_progress_is_not_closed_however_long_it_takes(app, hasty):
     with connected(hasty, SLOW.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")) as connection:
         assert answers(asked(hasty, b"GET /")) == []  # its time was over
@@ -147,6 +151,7 @@ def test_request_in_progress_is_not_closed_however_long_it_takes(app, hasty):
         assert answers(everything(connection)) == [200]
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_read_its_answer_is_closed_when_its_time_is_over(app, hasty):
     with connected(hasty, LARGE, buffer=4096) as connection:
         until(lambda: app.requests == 1)
@@ -155,6 +160,7 @@ def test_a_client_that_does_not_read_its_answer_is_closed_when_its_time_is_over(
         assert len(everything(connection)) < LARGE_BYTES
 
 
+@pytest.mark.slow
 def test_a_client_that_reads_slowly_but_reads_gets_all_of_its_answer(app):
     with running(app, Connections(request_s=60, answer_s=5)) as port, connected(port, LARGE) as connection:
         received = b""
@@ -165,6 +171,7 @@ def test_a_client_that_reads_slowly_but_reads_gets_all_of_its_answer(app):
         assert answers(received[:100]) == [200]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sent", [b"", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n", GET]
 )
@@ -174,6 +181,7 @@ def test_probe_is_answered_while_other_clients_hold_every_connection(sent, port)
             assert answers(asked(port, GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))) == [200]
 
 
+@pytest.mark.slow
 def test_no_more_connections_stay_open_than_the_limit(port):
     with crowd(port, 200, b"GET / HTTP/1.1\r\n") as connections:
 
@@ -210,6 +218,7 @@ def test_request_over_the_limit_is_answered_with_a_problem_and_the_security_head
         app.gate.set()
 
 
+@pytest.mark.slow
 def test_probe_is_answered_while_other_clients_do_not_read_their_answers(app, port):
     with contextlib.ExitStack() as stack:
         for _ in range(40):

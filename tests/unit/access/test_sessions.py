@@ -22,6 +22,7 @@ def noise(length, seed=1):
     return "".join(chr(letters.randrange(0x4E00, 0x9FFF)) for _ in range(length))
 
 
+@pytest.mark.slow
 def test_session_of_a_token_fits_into_a_cookie_however_many_tools_the_token_is_for():
     tools = tuple(noise(250, number) for number in range(200))
     principal = Principal(noise(256), frozenset(Role), noise(256), tools, "token abcdefghij")
@@ -61,6 +62,7 @@ def test_session_that_has_ended_or_was_replaced_is_not_renewed():
     assert [found(sessions, each) is not None for each in (ended, replaced, other)] == [False, True, True]
 
 
+@pytest.mark.slow
 def test_only_the_newest_ended_and_replaced_sessions_are_remembered():
     sessions = Sessions()
     for _ in range(10_010):

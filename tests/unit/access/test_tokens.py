@@ -18,6 +18,7 @@ from switchgear_access.tokens import (
     with_token,
 )
 from switchgear_schemas.errors import SettingsError
+from tests.support.table import table
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=30)
@@ -41,6 +42,7 @@ def test_stored_token_holds_the_hash_and_not_the_secret():
     assert len(secret) >= 43  # 256 bits in base64
 
 
+@pytest.mark.slow
 @given(st.text(max_size=80))
 def test_any_other_text_is_refused(text):
     token, own = new_token("a", [Role.ADMIN])
@@ -72,6 +74,7 @@ def test_expired_or_revoked_token_is_refused_by_its_id_without_its_text():
         assert text not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["", "# ours\n", "{}", '{"tokens": []}\n'])
 @given(
     st.lists(
@@ -109,7 +112,7 @@ def test_token_in_an_unusual_form_is_not_revoked_and_the_error_says_the_line_to_
         with_revoked(inline, token.id, NOW)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "word"),
     [
         ("tokens = 3", "tokens"),

@@ -6,6 +6,7 @@ import asyncio
 import io
 import time
 
+import pytest
 from rich.console import Console
 
 from switchgear_cli.doctor.checks import (
@@ -43,6 +44,7 @@ async def _forever() -> Finding:
     return OK
 
 
+@pytest.mark.slow
 async def test_every_check_has_a_result_whatever_the_others_do():
     checks = [
         Check("stuck", _forever),

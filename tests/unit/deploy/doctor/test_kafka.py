@@ -20,12 +20,13 @@ from switchgear_cli.doctor.kafka import (
 )
 from switchgear_cli.topics import Difference, TopicReport
 from switchgear_schemas.settings import Settings
+from tests.support.table import table
 
 SETTINGS = Settings(kafka_bootstrap_servers="k:9092")
 NAMES = SETTINGS.topics
 
 
-@pytest.mark.parametrize(
+@table(
     ("versions", "release"),
     [
         ({1: (4, 17), 65: (0, 0), 60: (0, 1)}, "4.0 or later"),
@@ -45,7 +46,7 @@ def test_a_missing_topic_is_a_failure_with_the_command_that_creates_it():
     assert NAMES.circuits in found.seen
 
 
-@pytest.mark.parametrize(
+@table(
     ("topic", "difference", "status", "todo"),
     [
         (NAMES.executions, Difference("partitions", "12", "4"), "fail", "SWITCHGEAR_TOPIC_PARTITIONS=4"),
@@ -116,6 +117,7 @@ class Answering:
         return [SimpleNamespace(groups=[(self.codes.pop(0), groups[0], "Stable", "consumer", "range", ["one", "two"])])]
 
 
+@pytest.mark.slow
 async def test_a_group_is_described_as_soon_as_its_coordinator_is_ready():
     admin = Answering(NotCoordinatorForGroupError.errno, GroupLoadInProgressError.errno, 0)
     assert await _described(admin, "g") == ("Stable", 2)

@@ -3,10 +3,9 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from switchgear_cli.doctor.permissions import Operation, allowed, needs_of
 from switchgear_schemas.topics import TopicNames
+from tests.support.table import table
 
 PAGE = Path(__file__).resolve().parents[4] / "docs/howto/kafka-permissions.md"
 NAMES = TopicNames()
@@ -26,7 +25,7 @@ def granted(user: str, kind: str, resource: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("role", USERS)
+@table("role", USERS)
 def test_the_page_on_permissions_grants_what_the_doctor_asks_for(role):
     needs = needs_of(role, NAMES)
     assert needs.topics

@@ -40,6 +40,7 @@ def test_a_held_lock_is_seen_as_held_and_a_released_one_is_not(path):
     assert not FileLock(path).is_held()
 
 
+@pytest.mark.slow
 def test_a_wait_for_the_lock_ends_at_its_limit(path):
     with FileLock(path):
         began = time.monotonic()
@@ -57,6 +58,7 @@ def test_one_object_cannot_take_a_lock_twice(path):
         lock.acquire()
 
 
+@pytest.mark.slow
 def test_the_kernel_frees_the_lock_of_a_killed_process(path):
     script = (
         "import sys, time, pathlib\n"

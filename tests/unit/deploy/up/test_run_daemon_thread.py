@@ -43,6 +43,7 @@ async def test_a_caller_that_stopped_waiting_is_not_disturbed_by_the_end_of_the_
     await asyncio.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_process_ends_while_its_daemon_thread_still_works():
     script = (
         "import asyncio, time\n"

@@ -123,6 +123,24 @@ async def test_a_component_that_cannot_be_started_is_tried_again(supervisor, clo
     assert puppet.spawns == 1
 
 
+async def test_a_component_that_lets_a_question_wait_delays_neither_the_others_nor_its_own_readiness(supervisor):
+    slow, quick = Puppet("slow"), Puppet("quick")
+    answer = asyncio.Event()
+
+    async def is_ready():
+        return await answer.wait()
+
+    slow.is_ready = is_ready
+    for puppet in (slow, quick):
+        supervisor.start(puppet)
+    quick.ready = True
+    await asyncio.wait_for(supervisor.step(), 5)
+    assert [each.supervision.phase for each in supervisor.all] == [Phase.STARTING, Phase.RUNNING]
+    answer.set()
+    await supervisor.step()
+    assert supervisor.all[0].supervision.phase is Phase.RUNNING
+
+
 async def test_waiting_for_readiness_ends_when_all_are_ready(supervisor):
     puppet = Puppet()
     supervisor.start(puppet)

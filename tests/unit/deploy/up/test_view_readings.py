@@ -67,6 +67,19 @@ async def test_an_api_that_is_away_keeps_what_was_read_and_says_so(client, api):
     assert after.problem == "The API does not answer (ConnectError)."
 
 
+async def test_the_token_is_sent_with_every_request(monkeypatch, api):
+    sent = []
+
+    def answer(request):
+        sent.append(request.headers.get("Authorization"))
+        return api(request)
+
+    real = httpx.AsyncClient
+    monkeypatch.setattr(httpx, "AsyncClient", lambda **given: real(transport=httpx.MockTransport(answer), **given))
+    assert (await read("http://api", Readings(), token="sgt_abc")).problem == ""
+    assert sent == ["Bearer sgt_abc"] * 3
+
+
 async def test_the_view_shows_the_message_of_an_error_of_the_api(client, api):
     api.status, api.circuits = 503, {"error": "The tables do not exist yet."}
     found = await read("http://api", Readings(), client=client)

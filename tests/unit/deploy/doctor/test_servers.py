@@ -1,0 +1,126 @@
+"""The doctor asks the workers of the system that it found, and no worker of another one."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import pytest
+
+from switchgear_cli.discovery import API, KAFKA, find_system
+from switchgear_cli.doctor.checks import SkippedError
+from switchgear_cli.doctor.servers import ServerChecks, Workers, workers_of
+from switchgear_cli.local.file_lock import FileLock
+from switchgear_cli.up_record import LOCK_NAME, UpRecord
+from switchgear_schemas.settings import Settings
+
+DEFAULT = "http://127.0.0.1:8621"
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    """`start(name, …)`: a system runs that has recorded itself as `up` does."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    with ExitStack() as stack:
+
+        def one(name, *, kafka, api, workers):
+            folder = tmp_path / name
+            stack.enter_context(FileLock(folder / LOCK_NAME))
+            UpRecord.announce(folder)
+            record = UpRecord(
+                pid=1,
+                data_dir=str(folder),
+                kafka_bootstrap_servers=f"127.0.0.1:{kafka}",
+                api_url=f"http://127.0.0.1:{api}",
+                topic_prefix="switchgear.",
+                started_at=float(kafka),
+                worker_urls=tuple(f"http://127.0.0.1:{port}" for port in workers),
+            )
+            record.write(folder)
+            return record
+
+        yield one
+
+
+def found(**named):
+    return workers_of(find_system(use=(KAFKA, API), **named))
+
+
+def test_the_workers_of_the_system_that_was_found_are_asked(start):
+    start("one", kafka=9092, api=8620, workers=[8621])
+    two = start("two", kafka=9102, api=8630, workers=[8631, 8641])
+    assert found(api_url=two.api_url) == Workers(
+        ("http://127.0.0.1:8631", "http://127.0.0.1:8641"), f"Look at its log in {two.data_dir}/logs."
+    )
+
+
+def test_workers_that_the_user_names_are_asked_instead(start):
+    start("one", kafka=9092, api=8620, workers=[8621])
+    named = ["http://worker-1:8621"]
+    assert workers_of(find_system(), named) == Workers(named, "Start it, or correct --worker-url.")
+
+
+def test_a_system_that_is_not_an_up_has_its_worker_where_the_settings_say(start, monkeypatch):
+    assert found() == Workers([DEFAULT])
+    monkeypatch.setenv("SWITCHGEAR_WORKER_HTTP", "0.0.0.0:9000")
+    assert found() == Workers(["http://127.0.0.1:9000"])
+
+
+def test_a_worker_of_an_up_is_not_taken_for_one_of_another_system(start):
+    start("one", kafka=9092, api=8620, workers=[8621])
+    other = {"kafka_bootstrap_servers": "kafka.example:9092", "api_url": "http://api.example"}
+    assert found(**other) == Workers([])
+
+
+@contextmanager
+def answering(status, body):
+    """A server that gives one answer to everything; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(body).encode())
+
+        def log_message(self, *_):
+            """Quiet."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+async def look(workers):
+    return await ServerChecks(Settings(), [], workers, 5).worker()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("status", "body", "expected", "seen"),
+    [
+        (200, {"status": "ready", "partitions": [0, 1]}, "ok", "Ready: "),
+        (503, {"status": "waiting", "reason": "older workers run", "partitions": []}, "warn", "older workers run"),
+        (503, {"problem": "stuck", "partitions": []}, "fail", "stuck"),
+        (200, {"status": "ready"}, "fail", "is not a worker"),
+    ],
+)
+async def test_the_answer_of_a_worker_is_the_finding(status, body, expected, seen):
+    with answering(status, body) as url:
+        finding = await look(Workers([url]))
+    assert finding.status == expected
+    assert seen in finding.seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("todo", "status"), [("Look at its log.", "fail"), ("", "skip")])
+async def test_a_worker_that_does_not_answer_is_a_failure_unless_its_address_was_a_guess(todo, status):
+    finding = await look(Workers(["http://127.0.0.1:1"], todo))
+    assert (finding.status, finding.todo) == (status, todo)
+
+
+async def test_the_check_is_skipped_where_no_worker_is_known():
+    with pytest.raises(SkippedError, match="--worker-url"):
+        await look(Workers([]))
