@@ -6,23 +6,33 @@ BIN := $(VENV)/bin
 ARGS ?=
 SECONDS ?= 120
 SEED ?=
-# Test processes: most tests wait for servers. Each has a broker of its own (PROCESSES=0: all in one).
+# Test processes: most tests wait for servers, which they share (PROCESSES=0: all in one).
 PROCESSES ?= 3
-CHECK_PROCESSES ?= 2
+# Some images forbid byte code. Then each process compiles everything that it imports: 5 s instead of 1 s.
+unexport PYTHONDONTWRITEBYTECODE
+PYTEST = $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder --numprocesses
 
-.PHONY: setup up check test lint docs adapters bench chaos fuzz schemas clean
+.PHONY: setup up check test test-all test-deep lint docs adapters bench chaos fuzz schemas clean
 
 ## up: the whole system on this machine, with demo traffic (ARGS="--no-demo --api-port 9000" …)
 up: setup
-	@$(BIN)/switchgear up --demo $(ARGS)
+	@$(BIN)/switchgear up $(if $(filter --demo --no-demo,$(ARGS)),,--demo) $(ARGS)
 
-## check: style, types and the unit tests that are quick and need no ClickHouse, in under three minutes (ARGS="-k breaker" to choose)
-check: lint
-	$(BIN)/python -m pytest --numprocesses=$(CHECK_PROCESSES) --dist=loadfile -m 'not engine and not slow' tests/unit $(ARGS)
+## check: style, types and the unit tests that need no server: a minute (ARGS="-k breaker" to choose)
+check: setup
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@$(BIN)/mypy & types=$$!; $(PYTEST)=2 -m 'not slow and not deep' tests/unit $(ARGS); tests=$$?; wait $$types && exit $$tests
 
-## test: style, types and every test, with real servers (ARGS="-k breaker" to choose)
+## test: the whole product, with a real Kafka and ClickHouse's engine: ten minutes (ARGS="-k breaker" to choose)
 test: lint
-	$(BIN)/python -m pytest --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder $(ARGS)
+	$(PYTEST)=$(PROCESSES) -m 'not deep' $(ARGS)
+
+## test-all: test, then test-deep: forty minutes
+test-all: test test-deep
+
+## test-deep: what takes longer: frameworks, the browser, chaos, fuzzers, load, many examples of each property (ARGS="tests/chaos" to choose)
+test-deep: setup
+	$(PYTEST)=$(PROCESSES) -m 'deep or property' $(ARGS)
 
 ## lint: ruff and mypy
 lint: setup
@@ -61,10 +71,10 @@ setup: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Switchgear needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try make PYTHON=python3.12 …")'
-	@echo "Installing into $(VENV) (once; up to a minute) …"
+	@echo "Installing into $(VENV) (once; a minute or two) …"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
-	@$(BIN)/python -m uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 ## clean: remove what setup and the tests made here

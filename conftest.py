@@ -4,3 +4,5 @@ import pytest
 
 # Without this, a failed assert in a helper of the tests doesn't show its values.
 pytest.register_assert_rewrite("tests.support")
+
+pytest_plugins = ["tests.support.costs"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import logging
 import os
+import re
 import signal
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -17,14 +19,20 @@ from uuid import uuid4
 import hypothesis
 import pytest
 import structlog
+from aiokafka.admin import AIOKafkaAdminClient
 
 from switchgear.runtime.background_thread import Background
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import Settings
 from tests.support.java_cache import use_java_cache
-from tests.support.kafka import RunningKafka, running_kafka
+from tests.support.kafka import RunningKafka, begin_run, end_run, shared_kafka
 from tests.support.secured import SecuredKafka, secured_kafka
 from tests.support.shared import shared_folder
+
+_MANY: Final = 12
+_UNTOUCHED: Final = (logging.NOTSET, True, ())
+_LEFT_OUT: Final = re.compile(r"\bnot (\w+)")
+_FILE_MARKERS: Final = re.compile(r"^pytestmark = .*?\bmark\.(slow|deep)\b", re.MULTILINE)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's "&" has its jobs ignore Ctrl-C, and so would every command that the tests start and interrupt.
@@ -33,10 +41,44 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 use_java_cache()
 
 # An example has no time limit: a machine that stalls for a second must not fail a property.
-hypothesis.settings.register_profile(
-    "switchgear", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
-hypothesis.settings.load_profile("switchgear")
+_PROFILE: Final[dict[str, Any]] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("quick", max_examples=20, stateful_step_count=25, database=None, **_PROFILE)
+hypothesis.settings.register_profile("deep", max_examples=200, stateful_step_count=60, **_PROFILE)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin the run, and choose how deep properties are tried: ``-m "not deep"`` is quick."""
+    deep = "not deep" not in config.getoption("markexpr")
+    hypothesis.settings.load_profile("deep" if deep else "quick")
+    if not hasattr(config, "workerinput"):
+        begin_run()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Don't import a file whose tests all have a marker that this run leaves out."""
+    if collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+        return None
+    left_out = set(_LEFT_OUT.findall(config.getoption("markexpr")))
+    return True if left_out & set(_FILE_MARKERS.findall(collection_path.read_text("utf-8"))) else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark properties: their examples are few in a quick run, and many in a deep one."""
+    for item in items:
+        if isinstance(item, pytest.Function) and hypothesis.is_hypothesis_test(item.obj):
+            item.add_marker(pytest.mark.property)
+
+
+def pytest_collection_finish() -> None:
+    """Take what collection made out of garbage collection, which would go through all of it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End what the test processes of this run shared."""
+    if not hasattr(config, "workerinput"):
+        end_run()
 
 
 @pytest.fixture(autouse=True)
@@ -80,17 +122,21 @@ def _logging_as_before() -> Iterator[None]:
     configured = structlog.get_config()
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
-    before = {logger: (logger.level, logger.propagate, tuple(logger.handlers)) for logger in _named_loggers()}
+    before = {logger: _setup_of(logger) for logger in _named_loggers()}
     yield
     root.handlers[:] = handlers
-    root.setLevel(level)
+    if root.level != level:  # setLevel() goes through all loggers
+        root.setLevel(level)
     for logger in _named_loggers():
-        level, propagate, own = before.get(logger, (logging.NOTSET, True, ()))
-        if logger.level != level:  # setLevel() goes through all loggers
-            logger.setLevel(level)
-        logger.propagate = propagate
-        logger.handlers[:] = own
+        if (was := before.get(logger, _UNTOUCHED)) != _setup_of(logger):
+            logger.setLevel(was[0])
+            logger.propagate = was[1]
+            logger.handlers[:] = was[2]
     structlog.configure(**configured)
+
+
+def _setup_of(logger: logging.Logger) -> tuple[int, bool, tuple[logging.Handler, ...]]:
+    return logger.level, logger.propagate, tuple(logger.handlers)
 
 
 def _named_loggers() -> list[logging.Logger]:
@@ -98,10 +144,9 @@ def _named_loggers() -> list[logging.Logger]:
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[RunningKafka]:
-    """A real broker, one for the whole run; started at first use, stopped and removed at the end."""
-    with running_kafka() as broker:
-        yield broker
+def kafka() -> RunningKafka:
+    """A real broker, one for all processes of the run; started at first use. A test that stops or breaks a broker has its own."""
+    return shared_kafka()
 
 
 @pytest.fixture(scope="session")
@@ -112,15 +157,27 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
 
 
 @pytest.fixture
-def make_settings(kafka: RunningKafka) -> Callable[..., Settings]:
+def make_settings(kafka: RunningKafka, _done: list[Settings]) -> Iterator[Callable[..., Settings]]:
     """``make_settings(**overrides)``: settings with a topic prefix of their own, whose topics exist."""
+    made: list[Settings] = []
 
     def make(**overrides: Any) -> Settings:
         settings = kafka.settings(**overrides)
-        _run(settings)
+        _run(ensure_topics(settings))
+        made.append(settings)
         return settings
 
-    return make
+    yield make
+    _done.extend(made)
+    if len(_done) >= _MANY:
+        _run(_remove_topics(kafka, {settings.topic_prefix for settings in _done}))
+        _done.clear()
+
+
+@pytest.fixture(scope="session")
+def _done() -> list[Settings]:
+    """Settings of tests that have ended, whose topics are still there."""
+    return []
 
 
 @pytest.fixture
@@ -135,10 +192,22 @@ def shared() -> Path:
     return shared_folder()
 
 
-def _run(settings: Settings) -> None:
-    """``ensure_topics`` in a thread with an event loop of its own: the test may be running in one."""
+async def _remove_topics(kafka: RunningKafka, prefixes: set[str]) -> None:
+    """Delete the topics with one of these prefixes: thousands of partitions would slow the broker down."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+    await admin.start()
+    try:
+        await admin.delete_topics(
+            [name for name in await admin.list_topics() if name.partition(".")[0] + "." in prefixes]
+        )
+    finally:
+        await admin.close()
+
+
+def _run(work: Coroutine[Any, Any, object]) -> None:
+    """Run ``work`` in a thread with an event loop of its own: the test may be running in one."""
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(asyncio.run, ensure_topics(settings)).result()
+        pool.submit(asyncio.run, work).result()
 
 
 def _clients() -> set[Background]:

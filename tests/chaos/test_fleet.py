@@ -6,9 +6,13 @@ import signal
 import sys
 from contextlib import asynccontextmanager
 
+import pytest
+
 from tests.chaos.fleet import Fleet
 from tests.support.processes import Child
 from tests.support.waiting import holds_within
+
+pytestmark = pytest.mark.deep
 
 LIMIT_S = 30
 IDLE = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(3)); print('up', flush=True); [time.sleep(0.1) for _ in range(6000)]"

@@ -19,6 +19,8 @@ from tests.chaos.faults.poison import IMPOSSIBLE, command, oversized
 from tests.chaos.gather import circuit_of, event_of, instant, is_garbage, newest_rows, origin_of
 from tests.chaos.servers import owner, server_circuit, server_of
 
+pytestmark = pytest.mark.deep
+
 
 def record(value, *, key=b"search", offset=4, headers=()):
     return SimpleNamespace(

@@ -7,6 +7,8 @@ import pytest
 from switchgear.emitter.status import EmitterStatus
 from tests.chaos.ledger import EmittedEvents, Ledger, LedgerWriter, Offered, read_ledgers
 
+pytestmark = pytest.mark.deep
+
 
 def offered(*keys):
     return [Offered(key, "search", "success", 1.5) for key in keys]

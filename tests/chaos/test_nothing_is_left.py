@@ -14,7 +14,8 @@ from tests.chaos.run import Run
 from tests.chaos.stage import REPOSITORY, Stage, own_environment
 from tests.support.waiting import holds_within
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.deep
+
 LIMIT_S = 60
 
 

@@ -8,6 +8,8 @@ from tests.chaos.ledger import Ledger, Offered
 from tests.chaos.promises.all_promises import PROMISES
 from tests.chaos.promises.result import PromiseResult, check_promises
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.fixture
 def evidence():

@@ -8,6 +8,8 @@ from tests.chaos.promises.all_promises import PROMISES
 from tests.chaos.promises.result import check_promises
 from tests.chaos.servers import owner
 
+pytestmark = pytest.mark.deep
+
 A, B, SERVER = "mcp:one:a", "mcp:one:b", "mcp:one|family"
 HOME = owner(SERVER, PARTITIONS)
 OPENED, CLOSED = 6, 9

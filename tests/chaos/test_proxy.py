@@ -8,6 +8,8 @@ import pytest
 
 from tests.chaos.proxy import Network, steady_ports
 
+pytestmark = pytest.mark.deep
+
 
 @asynccontextmanager
 async def echo():

@@ -7,6 +7,8 @@ import pytest
 from tests.chaos.faults.all_kinds import KINDS
 from tests.chaos.schedule import RECOVER_S, Span, missing, plan
 
+pytestmark = pytest.mark.deep
+
 SPANS = {name: kind.span for name, kind in KINDS.items()}
 WANTED = {
     *(f"{role}-{what}" for role in ("worker", "sink", "emitter", "gateway") for what in ("kill", "end", "sleep")),

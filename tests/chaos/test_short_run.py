@@ -6,7 +6,8 @@ import pytest
 from tests.chaos.faults.all_kinds import KINDS
 from tests.chaos.run import Run
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.deep
+
 SEED = 1426
 SECONDS = 36
 POISON = tuple(name for name in KINDS if name.startswith("poison-"))

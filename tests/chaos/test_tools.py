@@ -11,6 +11,8 @@ from tests.chaos.promises.recount import COUNTED, UNANSWERED
 from tests.chaos.promises.several_tools import FEWEST, WINDOW_S
 from tests.chaos.servers import server_circuit
 
+pytestmark = pytest.mark.deep
+
 POLICIES = PolicySet.load(Path(__file__).with_name("policies.toml"))
 STEP_S = 0.1
 

@@ -7,6 +7,8 @@ import pytest
 from tests.fuzz.messages.folded import fold
 from tests.fuzz.messages.running import fuzz, settings_for
 
+pytestmark = pytest.mark.deep
+
 
 def test_the_fold_and_the_decoders_stand_hostile_messages():
     result = fold(seed=1, seconds=5)
@@ -15,7 +17,6 @@ def test_the_fold_and_the_decoders_stand_hostile_messages():
     assert result.dead > 100
 
 
-@pytest.mark.integration
 async def test_a_running_worker_and_sink_stand_hostile_records_in_every_topic(make_settings, tmp_path):
     outcome = await fuzz(settings_for(make_settings, tmp_path), 1, 10, tmp_path)
     assert outcome.findings == []

@@ -13,6 +13,8 @@ from tests.fuzz.sql.run import fuzz
 from tests.fuzz.sql.statements import Statements, Vocabulary
 from tests.support.engine import migrated_store
 
+pytestmark = pytest.mark.deep
+
 SEED = 13
 WORDS = Vocabulary(
     refused=("file",),

@@ -14,8 +14,6 @@ from switchgear_schemas.enums import MAX_LETTER_BYTES
 from switchgear_schemas.settings import Settings
 from switchgear_stream.topic_reader import read_to_end
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture
 async def producer(settings: Settings) -> AsyncIterator[AIOKafkaProducer]:

@@ -9,7 +9,6 @@ import pytest
 from switchgear_cli.local.ports import any_free_port
 from tests.support.processes import all_ended, python, run, switchgear
 
-pytestmark = pytest.mark.integration
 TOOL = "mcp:maps:route"
 
 EMITTER = """

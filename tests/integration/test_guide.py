@@ -7,7 +7,6 @@ import pytest
 from tests.support.processes import python, settings_environment
 from tests.support.snippets import check_output, guide
 
-pytestmark = pytest.mark.integration
 CONNECTED = [program for program in guide() if program.connects and not program.tests]
 
 

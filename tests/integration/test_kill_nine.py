@@ -12,7 +12,6 @@ from switchgear_stream.inspect import read_rows, totals
 from tests.support.processes import all_ended, run, switchgear
 from tests.support.recount import recount
 
-pytestmark = pytest.mark.integration
 TOOLS = [f"mcp:server-{number}:tool" for number in range(30)]
 EVENTS = 120_000
 KILLS = 4

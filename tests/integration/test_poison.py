@@ -3,7 +3,6 @@
 import json
 import time
 
-import pytest
 from aiokafka import AIOKafkaProducer
 
 from switchgear_cli.local.ports import any_free_port
@@ -13,7 +12,6 @@ from switchgear_stream.inspect import read_rows
 from tests.support.processes import all_ended, run, switchgear
 from tests.support.recount import read_topic
 
-pytestmark = pytest.mark.integration
 TOOL = "mcp:poisoned:tool"
 GOOD_BETWEEN = 7
 

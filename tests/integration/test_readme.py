@@ -15,7 +15,6 @@ from tests.support.processes import all_ended, python, run, settings_environment
 from tests.support.recount import read_topic
 from tests.support.snippets import REPOSITORY, snippets
 
-pytestmark = pytest.mark.integration
 GUARD, SUBSCRIBE = snippets("README.md", "python")
 COMMANDS, FIRST, CURL, SERVERS, QUESTIONS, STEPS = snippets("README.md", "sh")
 TOOL = "mcp:stocks:get_quote"

@@ -14,7 +14,7 @@ from tests.support.snippets import snippets
 from tests.support.typescript import built_client
 from tests.support.up import Up
 
-pytestmark = [pytest.mark.integration, pytest.mark.engine, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 CURL = snippets("README.md", "sh")[2]
 (TYPESCRIPT,) = snippets("README.md", "ts")

@@ -10,6 +10,8 @@ from uv import find_uv_bin
 
 from tests.integrations.environments import ENVIRONMENTS, EVERYWHERE, HERE, NEWEST, ROOT, rows, run, shown_rows
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("environment", [each for each in NEWEST if not each.key], ids=lambda each: each.title)

@@ -15,6 +15,8 @@ from tests.integrations.framework_errors import ERRORS as ALL_ERRORS
 from tests.integrations.framework_errors import MODULES, TEXT
 from tests.integrations.framework_errors import RESULTS as ALL_RESULTS
 
+pytestmark = pytest.mark.deep
+
 
 def installed(case):
     """Return whether the framework of a case is here: each environment has its own."""

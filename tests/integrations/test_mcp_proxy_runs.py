@@ -12,7 +12,9 @@ from tests.integrations.environments import NEWEST, run
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("file", PROXY.tests)
+@pytest.mark.parametrize(
+    "file", [pytest.param(file, marks=() if file == "test_mcp_proxy.py" else pytest.mark.deep) for file in PROXY.tests]
+)
 def test_proxy_passes_its_tests(file, tmp_path):
     found = run(dataclasses.replace(PROXY, tests=(file,)), tmp_path)
     assert not found.failures, found.output

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any, Self
 
+from tests.support.limits import HAPPEN_S
 from tests.support.processes import Child, environment
 from tests.support.snippets import REPOSITORY
 from tests.support.typescript import built_client
 
-LIMIT_S = 60.0
+LIMIT_S = HAPPEN_S
 FLUSH_S = 30
 HERE = Path(__file__).parent
 

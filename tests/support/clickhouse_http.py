@@ -33,6 +33,8 @@ from urllib.request import Request, urlopen
 
 import lz4.frame
 
+from tests.support.limits import READY_S
+
 NOT_SETTINGS = {
     "query", "database", "query_id", "session_id", "session_timeout", "session_check", "wait_end_of_query", "buffer_size",
     "client_protocol_version", "compress", "decompress", "default_format", "role", "enable_http_compression",
@@ -40,7 +42,7 @@ NOT_SETTINGS = {
 }  # fmt: skip
 INSERT = re.compile(rb"\s*INSERT\s+INTO\s", re.IGNORECASE)
 FORMAT = re.compile(rb"\sFORMAT\s+(\w+)\s*$", re.IGNORECASE)
-START_S = 30.0
+START_S = READY_S
 MAX_FIELD_BYTES = 131_072
 """The server's http_max_field_value_size."""
 READER = "switchgear_reader"

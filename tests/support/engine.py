@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.migrations import migrate
 from switchgear_sinks.store import Store, open_store
+from tests.support.kafka import once_a_run
 
 TABLES = (
     "tool_metrics", "tool_errors", "tool_slow_calls", "tool_error_types_15m", "tool_caller_errors_15m",
@@ -26,17 +28,26 @@ _INSERT = {"date_time_input_format": "best_effort", "insert_deduplicate": 0}
 @contextmanager
 def migrated_store(folder: Path) -> Iterator[Store]:
     """Open a store in ``folder`` with its tables. A process can have one at a time."""
-
-    async def opened() -> Store:
-        store = await open_store(Settings(clickhouse_url=f"chdb:{folder}"))
-        await migrate(store)
-        return store
-
-    store = asyncio.run(opened())
+    copy_migrated(folder)
+    store = asyncio.run(open_store(Settings(clickhouse_url=f"chdb:{folder}")))
     try:
         yield store
     finally:
         asyncio.run(store.close())
+
+
+def copy_migrated(folder: Path) -> None:
+    """Copy the engine's files with all tables, empty, to ``folder``. They are made once a run: that takes longer than most tests."""
+    with once_a_run("clickhouse") as made:
+        if not made.exists():
+            asyncio.run(_make(made.with_suffix(".new")))
+            made.with_suffix(".new").rename(made)
+    shutil.copytree(made, folder, dirs_exist_ok=True, symlinks=True)
+
+
+async def _make(folder: Path) -> None:
+    async with await open_store(Settings(clickhouse_url=f"chdb:{folder}")) as store:
+        await migrate(store)
 
 
 def emptied(store: Store) -> Store:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from switchgear_cli.local.jars import JVM_FLAGS, KAFKA_VERSION, class_path, java_binary, kafka_jars
+from tests.support.limits import READY_S
 
 TOOLS_SHA256: Final = "cb7aedcd2e418b86079c4b35257c8e37800eea84723c78c8b90f535bd589888e"
 """The hash of kafka-tools. The broker does not need it, so it isn't among the jars whose hashes the package has."""
-LIMIT_S: Final = 60.0
+LIMIT_S: Final = READY_S
 SEPARATOR: Final = "\t"
 
 

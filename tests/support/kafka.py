@@ -1,24 +1,40 @@
-"""The Kafka of integration tests: a local broker, or a container on request."""
+"""The Kafka of integration tests: one local broker for all processes of a run, or a container on request.
+
+``python -m tests.support.kafka FOLDER PID`` is that broker's keeper. The first test process that needs a broker starts it. It ends with the
+process PID, the run.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+import shutil
+import signal
+import subprocess
+import sys
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from switchgear_cli.local.jars import KAFKA_VERSION
 from switchgear_cli.local.kafka import LocalKafka, brokers_online, server_properties
 from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas.settings import Settings, load_settings
-from tests.support.java_cache import make_java_cache
+from tests.support.java_cache import make_java_cache, use_java_cache
+from tests.support.limits import READY_S, STOP_S
 
 BACKEND_VARIABLE = "SWITCHGEAR_TEST_BACKEND"
+_FOLDER_VARIABLE: Final = "SWITCHGEAR_TEST_RUN_FOLDER"
+_RUN_VARIABLE: Final = "SWITCHGEAR_TEST_RUN_PID"
+_KEEPER: Final = "kafka.pid"
+_ADDRESS: Final = "kafka.address"
 
 
 @dataclass(frozen=True)
@@ -42,6 +58,86 @@ class RunningKafka:
 def unique_prefix() -> str:
     """Return a topic prefix that no other test has."""
     return f"t{uuid.uuid4().hex[:8]}."
+
+
+def begin_run() -> None:
+    """Name the run's folder and process for all its test processes. Call it in the process that starts them."""
+    os.environ[_FOLDER_VARIABLE] = tempfile.mkdtemp(prefix="switchgear-test-")
+    os.environ[_RUN_VARIABLE] = str(os.getpid())
+
+
+def end_run() -> None:
+    """Stop the run's broker, if there is one, and remove the run's folder."""
+    folder = Path(os.environ[_FOLDER_VARIABLE])
+    keeper = folder / _KEEPER
+    if keeper.exists():
+        _stop(int(keeper.read_text()))
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _stop(pid: int) -> None:
+    """End a process that another test process may have started."""
+    deadline = time.monotonic() + STOP_S
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+        while time.monotonic() < deadline:
+            with contextlib.suppress(ChildProcessError):  # not ours
+                os.waitpid(pid, os.WNOHANG)
+            os.kill(pid, 0)
+            time.sleep(0.05)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def shared_kafka() -> RunningKafka:
+    """Return the run's broker. Start it if no other test process has."""
+    folder = Path(os.environ[_FOLDER_VARIABLE])
+    log = folder / "keeper.log"
+    with once_a_run(_ADDRESS) as answer:
+        if not answer.exists():
+            with log.open("wb") as output:
+                keeper = subprocess.Popen(
+                    [sys.executable, "-m", "tests.support.kafka", str(folder), os.environ[_RUN_VARIABLE]],
+                    cwd=Path(__file__).parents[2],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            (folder / _KEEPER).write_text(str(keeper.pid))
+            deadline = time.monotonic() + 2 * READY_S  # the first run of a machine fetches Kafka
+            while not answer.exists():
+                assert keeper.poll() is None, log.read_text()
+                assert time.monotonic() < deadline, log.read_text()
+                time.sleep(0.05)
+    return RunningKafka(answer.read_text())
+
+
+@contextmanager
+def once_a_run(name: str) -> Iterator[Path]:
+    """Yield a path in the run's folder that all test processes share, while no other process may make it."""
+    path = Path(os.environ[_FOLDER_VARIABLE]) / name
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield path
+
+
+def _keep(folder: Path, run: int) -> None:
+    """Run a broker until SIGTERM, or until the run has ended."""
+    asked = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    with running_kafka() as kafka:
+        address = folder / f"{_ADDRESS}.new"
+        address.write_text(kafka.bootstrap)
+        address.rename(folder / _ADDRESS)
+        while not asked.wait(1) and _lives(run):
+            pass
 
 
 @contextmanager
@@ -82,3 +178,8 @@ def _container() -> Iterator[str]:
                 raise TimeoutError(f"The container did not serve:\n{container.get_logs()[0].decode()[-2000:]}")
             time.sleep(0.2)
         yield f"{host}:{port}"
+
+
+if __name__ == "__main__":
+    use_java_cache()
+    _keep(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""Child processes of tests, such as ``python -m switchgear_cli …``. They are always ended."""
+"""Child processes of tests, such as ``switchgear …``, forked from a warm interpreter. They are always ended."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Self
 
 from pydantic import SecretStr
 
 from switchgear_cli.local.die_with_parent import die_with_parent
 from switchgear_schemas.settings import Settings
-
-READY_S = 60.0
-STOP_S = 20.0
+from tests.support import warm
+from tests.support.limits import READY_S, STOP_S
 
 
 class Child:
@@ -27,17 +27,35 @@ class Child:
 
     Attributes:
         log: The file with everything it printed, standard error included.
-        process: The ``Popen``.
+        process: The ``Popen``, or a process of :mod:`tests.support.warm`, which has the same methods.
     """
 
     def __init__(
-        self, command: list[str], log: Path, environment: Mapping[str, str], folder: Path | None = None
+        self,
+        command: list[str],
+        log: Path,
+        environment: Mapping[str, str],
+        folder: Path | None = None,
+        *,
+        forked: Sequence[str] | None = None,
     ) -> None:
         self.log = log
         self.command = command
-        # It dies with the test run, even one that is killed; but in a thread it would die with the thread.
-        run_as = die_with_parent(command) if threading.current_thread() is threading.main_thread() else command
+        self.process: subprocess.Popen[bytes] | warm.Forked
         with log.open("ab") as output:
+            if forked is not None and warm.can_fork(environment):
+                with Path(os.devnull).open("rb") as nothing:
+                    self.process = warm.spawn(
+                        forked,
+                        environment,
+                        stdin=nothing.fileno(),
+                        stdout=output.fileno(),
+                        stderr=output.fileno(),
+                        folder=folder,
+                    )
+                return
+            # It dies with the test run, even one that is killed; but in a thread it would die with the thread.
+            run_as = die_with_parent(command) if threading.current_thread() is threading.main_thread() else command
             self.process = subprocess.Popen(
                 run_as,
                 stdin=subprocess.DEVNULL,
@@ -137,27 +155,53 @@ def settings_environment(settings: Settings) -> dict[str, str]:
 def switchgear(
     *arguments: str, log: Path, settings: Settings | None = None, extra: Mapping[str, str] | None = None
 ) -> Child:
-    """Start ``python -m switchgear_cli ARGUMENTS`` with its output in ``log``."""
-    return Child([sys.executable, "-m", "switchgear_cli", *arguments], log, environment(settings, extra))
+    """Start ``switchgear ARGUMENTS`` with its output in ``log``."""
+    command = [sys.executable, "-m", "switchgear_cli", *arguments]
+    return Child(command, log, environment(settings, extra), forked=arguments)
 
 
 def python(script: str, *arguments: str, log: Path, extra: Mapping[str, str] | None = None) -> Child:
     """Start ``python -c SCRIPT ARGUMENTS``."""
-    return Child([sys.executable, "-c", script, *arguments], log, environment(extra=extra))
+    command = ["-c", script, *arguments]
+    return Child([sys.executable, *command], log, environment(extra=extra), forked=command)
 
 
 def run(
-    *arguments: str, settings: Settings | None = None, extra: Mapping[str, str] | None = None, timeout_s: float = 60.0
+    *arguments: str,
+    settings: Settings | None = None,
+    extra: Mapping[str, str] | None = None,
+    timeout_s: float = READY_S,
+    stdin: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``python -m switchgear_cli ARGUMENTS`` to its end, with standard output and error as text."""
-    return subprocess.run(
-        [sys.executable, "-m", "switchgear_cli", *arguments],
-        capture_output=True,
-        text=True,
-        env=environment(settings, extra),
-        timeout=timeout_s,
-        check=False,
-    )
+    """Run ``switchgear ARGUMENTS`` to its end, with standard output and error as text.
+
+    Raises:
+        subprocess.TimeoutExpired: It was ended, because it took longer than ``timeout_s``.
+    """
+    variables = environment(settings, extra)
+    if not warm.can_fork(variables):
+        return subprocess.run(
+            [sys.executable, "-m", "switchgear_cli", *arguments],
+            capture_output=True,
+            text=True,
+            env=variables,
+            timeout=timeout_s,
+            input=stdin,
+            check=False,
+        )
+    with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:
+        given.write(stdin.encode())
+        given.seek(0)
+        process = warm.spawn(arguments, variables, stdin=given.fileno(), stdout=output.fileno(), stderr=errors.fileno())
+        try:
+            code = process.wait(timeout_s)
+        finally:
+            process.kill()
+        texts = []
+        for file in (output, errors):
+            file.seek(0)
+            texts.append(file.read().decode())
+    return subprocess.CompletedProcess(list(arguments), code, *texts)
 
 
 @contextmanager

@@ -17,10 +17,11 @@ from aiokafka.record.util import calc_crc32c
 from aiokafka.structs import TopicPartition
 
 from switchgear_schemas.settings import Settings
+from tests.support.limits import HAPPEN_S
 
 CODECS: Final = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 NOT_LEADER: Final = 6
-WAIT_S: Final = 30.0
+WAIT_S: Final = HAPPEN_S
 
 
 @dataclass

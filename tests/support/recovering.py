@@ -11,6 +11,7 @@ from typing import Final
 
 from switchgear.follower.follower import CircuitFollower
 from switchgear_schemas.settings import Settings
+from tests.support.limits import HAPPEN_S
 from tests.support.processes import Child, python
 from tests.support.shared_tool import SharedTool
 
@@ -18,7 +19,7 @@ WAIT_S: Final = 0.7
 """The policy's wait in the open state. It is short, so that twenty recoveries take half a minute."""
 MARGIN_S: Final = 0.15
 """The tool recovers at least this long before a probe may be made. A probe in flight would be counted on the wrong side."""
-LIMIT_S: Final = 60.0
+LIMIT_S: Final = HAPPEN_S
 
 CALLER: Final = """
 import socket, sys, time

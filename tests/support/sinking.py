@@ -20,10 +20,11 @@ from switchgear_schemas.settings import Settings
 from switchgear_sinks.migrations import migrate
 from switchgear_sinks.store import Store, open_store
 from switchgear_sinks.writer import Writer, WriterLimits, WriterMetrics
+from tests.support.limits import HAPPEN_S
 from tests.support.records import execution
 
 QUICK = WriterLimits(batch_rows=2_000, batch_age_s=0.05)
-WAIT_S = 60.0
+WAIT_S = HAPPEN_S
 
 
 @dataclass
@@ -140,7 +141,7 @@ class Sinking:
             assert not self.task.done()
             return self.lag(settings) == 0
 
-        await until(reached, "without lag", 10)
+        await until(reached, "without lag")
 
     @property
     def idle(self) -> bool:

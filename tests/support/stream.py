@@ -18,12 +18,13 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from switchgear_schemas import Circuit, Command, DeadLetter
 from switchgear_schemas.settings import Settings
 from switchgear_stream.topic_reader import read_to_end
+from tests.support.limits import HAPPEN_S
 from tests.support.processes import Child
 
 T = TypeVar("T")
 
 
-async def eventually(look: Callable[[], Awaitable[T]], *, timeout_s: float = 30.0, what: str = "it") -> T:
+async def eventually(look: Callable[[], Awaitable[T]], *, timeout_s: float = HAPPEN_S, what: str = "it") -> T:
     """Call ``look`` until its answer is true. Fail with the last answer."""
     deadline = time.monotonic() + timeout_s
     while not (found := await look()):

@@ -6,8 +6,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+from tests.support.limits import ANSWER_S
 
-def until(condition: Callable[[], object], seconds: float = 20.0, state: Callable[[], object] = lambda: "") -> None:
+
+def until(condition: Callable[[], object], seconds: float = ANSWER_S, state: Callable[[], object] = lambda: "") -> None:
     """Wait until ``condition`` holds. Look every few milliseconds.
 
     Raises:

@@ -49,6 +49,7 @@ def test_every_example_has_expected_lines_here_or_beside_the_tests_of_its_framew
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(EXPECTED) | elsewhere
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPECTED)
 def test_example_prints_the_expected_lines(name):
     done = subprocess.run(

@@ -12,12 +12,13 @@ from switchgear.follower.status import FollowerStatus
 from switchgear_schemas.settings import Settings
 from switchgear_stream.metrics import WorkerMetrics
 from tests.support.snippets import REPOSITORY
+from tests.support.table import table
 
 TEXT = (REPOSITORY / "docs" / "guarantees.md").read_text(encoding="utf-8")
 PROMISES = ("No silent loss", "No over-count", "One owner, one order", "Exactly N probes", "The call path never waits")
 
 
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"`(tests/[^`]+)`", TEXT))))
+@table("path", sorted(set(re.findall(r"`(tests/[^`]+)`", TEXT))))
 def test_guarantees_page_names_only_tests_that_exist(path):
     assert (REPOSITORY / path).exists()
 
@@ -27,7 +28,7 @@ def test_guarantees_page_names_only_benches_that_exist(bench):
     assert (REPOSITORY / f"{bench.replace('.', '/')}.py").is_file()
 
 
-@pytest.mark.parametrize("promise", PROMISES)
+@table("promise", PROMISES)
 def test_every_promise_says_what_it_rests_on_what_it_does_not_cover_and_which_tests_show_it(promise):
     section = TEXT.partition(f"\n## {promise}\n")[2].partition("\n## ")[0]
     for part in ("**Rests on.**", "**Does not cover**", "**Shown by** `tests/"):

@@ -6,6 +6,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = {  # top to bottom
     "switchgear_cli": ROOT / "deploy/switchgear_cli",
@@ -78,6 +82,7 @@ def offending(allowed: Callable[[str, Path], bool]) -> list[str]:
     return [str(path.relative_to(ROOT)) for package, path in FILES if not allowed(package, path)]
 
 
+@pytest.mark.slow
 def test_imports_go_down_only():
     order = list(LAYERS)
     assert offending(lambda package, path: not roots(path) & set(order[: order.index(package)])) == []
@@ -157,5 +162,6 @@ def cycles() -> list[set[str]]:
     return [set(group) for group in groups]
 
 
+@pytest.mark.slow
 def test_no_modules_import_each_other_in_a_cycle():
     assert [sorted(group) for group in cycles()] == []

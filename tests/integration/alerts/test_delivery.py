@@ -12,7 +12,6 @@ from tests.support.alerting import SECRET, circuit_record, publish, receiving, w
 from tests.support.processes import all_ended, switchgear
 from tests.support.waiting import holds_within
 
-pytestmark = pytest.mark.integration
 CIRCUITS = [f"mcp:server-{number % 7}:tool-{number}" for number in range(50)]
 ROUNDS = 10
 FAST = '[grouping]\nwait = "0s"\nstorm = 1000\n\n[retry]\nfirst = "20ms"\nlongest = "200ms"\n\n[flapping]\nopens = 0\n'

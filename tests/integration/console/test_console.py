@@ -15,7 +15,7 @@ from tests.support import waiting
 from tests.support.browser import axe_script, needs_browser
 from tests.support.processes import python
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(600), needs_browser]
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(600), needs_browser]
 
 expect.set_options(timeout=60_000)  # two processors, shared with everything else that runs
 BROKEN = 40

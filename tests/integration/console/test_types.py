@@ -7,7 +7,7 @@ import pytest
 from switchgear_sinks.console.update_vendor import HERE as CONSOLE
 from tests.support.browser import install_packages
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -16,7 +16,8 @@ from tests.integration.howto.pages import command_of, events, start, statuses
 from tests.support.processes import Child, environment
 from tests.support.snippets import written
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.deep
+
 PAGE = "docs/howto/celery.md"
 SEND = """
 import sys

@@ -25,7 +25,8 @@ from tests.support.processes import environment
 from tests.support.snippets import written
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.deep
+
 PAGE = "docs/howto/django.md"
 
 

@@ -12,7 +12,6 @@ from tests.integration.howto.pages import TOOL, command_of, events, get, seconds
 from tests.integration.producers.circuits import circuit, publish
 from tests.support.snippets import written
 
-pytestmark = pytest.mark.integration
 PAGE = "docs/howto/fastapi.md"
 
 

@@ -21,7 +21,8 @@ from tests.integration.howto.pages import by_host_name, statuses
 from tests.support.processes import environment
 from tests.support.snippets import REPOSITORY, check_output, programs
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.deep
+
 PAGE = "docs/howto/installing.md"
 PACKAGES = [REPOSITORY / folder for folder in (
     "schemas/switchgear_schemas", "producers/switchgear", "stream/switchgear_stream", "sinks/switchgear_sinks",

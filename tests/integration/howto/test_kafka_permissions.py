@@ -22,7 +22,8 @@ from tests.support.secured import PASSWORD
 from tests.support.snippets import snippets
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.deep
+
 SERVICE, OURS = (
     [shlex.split(line) for line in block.splitlines()] for block in snippets("docs/howto/kafka-permissions.md", "sh")
 )

@@ -16,7 +16,8 @@ from tests.integration.producers.circuits import circuit, publish
 from tests.support.processes import environment
 from tests.support.snippets import written
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.deep
+
 RUNTIME = """
 import json, os, signal, sys
 from handler import handler

@@ -9,7 +9,8 @@ from nbclient import NotebookClient
 from tests.integration.howto.pages import by_host_name, statuses
 from tests.support.snippets import check_output, programs
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.deep
+
 CELLS = [(program.code, program.outputs[0]) for program in programs("docs/howto/notebooks.md")]
 
 

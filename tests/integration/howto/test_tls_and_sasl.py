@@ -14,7 +14,8 @@ from tests.support.processes import python
 from tests.support.secured import PASSWORD, USER
 from tests.support.snippets import files, snippets
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.deep
+
 PAGE = "docs/howto/tls-and-sasl.md"
 CODE = files(PAGE)
 BY_PASSWORD, BY_CERTIFICATE = (

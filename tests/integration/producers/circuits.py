@@ -13,6 +13,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from switchgear_schemas.circuit import Circuit, Lease
 from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.settings import Settings
+from tests.support.limits import HAPPEN_S
 
 
 def circuit(tool: str, state: str, version: int, *, until: float | None = 60.0, **fields: Any) -> Circuit:
@@ -60,7 +61,7 @@ async def executions(settings: Settings) -> AIOKafkaConsumer:
     return consumer
 
 
-async def eventually(condition: Callable[[], object], seconds: float = 20.0) -> None:
+async def eventually(condition: Callable[[], object], seconds: float = HAPPEN_S) -> None:
     """Wait until a condition holds."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -9,8 +9,6 @@ import pytest
 from switchgear import CircuitFollower
 from tests.integration.producers.circuits import circuit, eventually, publish
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.mark.parametrize("ahead_s", [600.0, -600.0])
 async def test_a_clock_that_is_ten_minutes_off_is_set_right_by_the_first_record(settings, ahead_s):

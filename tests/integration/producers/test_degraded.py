@@ -19,9 +19,6 @@ from switchgear_schemas.settings import load_settings
 from tests.integration.producers.circuits import circuit, publish
 from tests.support import waiting
 
-pytestmark = pytest.mark.integration
-
-
 until = functools.partial(waiting.until, seconds=60)
 
 

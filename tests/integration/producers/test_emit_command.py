@@ -21,8 +21,6 @@ from switchgear_schemas.settings import load_settings
 from tests.integration.producers.circuits import executions
 from tests.support.processes import environment, run, switchgear
 
-pytestmark = pytest.mark.integration
-
 
 def log(settings) -> list[dict]:
     async def read():

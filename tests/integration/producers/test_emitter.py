@@ -24,8 +24,6 @@ from switchgear_schemas.settings import load_settings
 from tests.integration.producers.circuits import eventually
 from tests.support.delivered import assert_each_arrived, assert_each_once, assert_in_order, number_of
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture
 def emitter(settings):

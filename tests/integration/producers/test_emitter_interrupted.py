@@ -8,8 +8,6 @@ from switchgear import Emitter, Event
 from switchgear.runtime.background_thread import Background
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.integration
-
 
 class SoftTimeLimitError(Exception):
     """Derives from BaseException, as some errors of Celery do."""

@@ -17,8 +17,6 @@ from switchgear_schemas.settings import Settings, load_settings
 from tests.support.processes import python
 from tests.support.spooling import left_in
 
-pytestmark = pytest.mark.integration
-
 CLIENTS = 8
 
 ENDING = """

@@ -26,17 +26,15 @@ import pytest
 
 from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas.settings import Settings
+from tests.support.limits import READY_S
 from tests.support.processes import environment, python
 from tests.support.recount import read_topic
 from tests.support.snippets import snippets
 
-pytestmark = pytest.mark.integration
-
 README = snippets("README.md", "python")[0]
 README_CALLS = 8
-TIMES = 20
 AT_ONCE = 4
-LIMIT_S = 120.0
+LIMIT_S = READY_S
 METHODS = ("fork", "spawn", "forkserver")
 
 PROGRAM = """
@@ -248,15 +246,22 @@ def busy_machine() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("waits", [", start_wait_s=5", ""], ids=["that waits at its start", "that doesn't wait"])
-@pytest.mark.parametrize("busy", [False, True], ids=["on a quiet machine", "on a busy machine"])
-def test_every_call_of_the_readme_arrives(settings: Settings, *, busy: bool, waits: str) -> None:
+@pytest.mark.parametrize(
+    ("busy", "times"),
+    [
+        pytest.param(False, 3, id="on a quiet machine"),
+        pytest.param(False, 20, id="on a quiet machine, often", marks=pytest.mark.deep),
+        pytest.param(True, 20, id="on a busy machine, often", marks=pytest.mark.deep),
+    ],
+)
+def test_every_call_of_the_readme_arrives(settings: Settings, *, busy: bool, times: int, waits: str) -> None:
     given = f'Switchgear("{by_name(settings)}", service="SERVICE", topic_prefix="{settings.topic_prefix}"{waits})'
     code = README.replace('Switchgear.from_env(service="planner", start_wait_s=5)', given)
     assert code != README
     with busy_machine() if busy else nullcontext():
-        ended = run_all([["-c", code]] * TIMES)
+        ended = run_all([["-c", code]] * times)
     calls = calls_by_service(settings)
-    assert [(one.exit_code, one.stderr, calls[one.service]) for one in ended] == [(0, "", README_CALLS)] * TIMES
+    assert [(one.exit_code, one.stderr, calls[one.service]) for one in ended] == [(0, "", README_CALLS)] * times
 
 
 @pytest.mark.parametrize("group", SCRIPTS)

@@ -16,8 +16,6 @@ from switchgear_schemas.settings import load_settings
 from tests.integration.producers.circuits import circuit, eventually, publish
 from tests.support.raw_batches import RawRecord, batch, compressed, payload, produce_raw
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture
 def follower(settings):

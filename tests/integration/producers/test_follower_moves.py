@@ -17,8 +17,6 @@ from tests.chaos.cluster import Broker, Cluster
 from tests.chaos.proxy import Network
 from tests.integration.producers.circuits import circuit, eventually
 
-pytestmark = pytest.mark.integration
-
 LATE_S = 4.0
 """Much less than the wait of a fetch."""
 

@@ -11,8 +11,6 @@ from switchgear import BreakerPolicy, CachePolicy, CallTimeoutError, CircuitOpen
 from switchgear_schemas.wire import decode_execution
 from tests.integration.producers.circuits import circuit, eventually, executions, publish
 
-pytestmark = pytest.mark.integration
-
 
 async def everything(settings):
     consumer = await executions(settings)

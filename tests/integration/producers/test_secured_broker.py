@@ -16,8 +16,6 @@ from tests.support.recount import read_topic
 from tests.support.secured import PASSWORD, USER
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.integration
-
 PROGRAM = """
 from switchgear import CircuitOpenError, Switchgear
 

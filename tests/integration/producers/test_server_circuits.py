@@ -9,11 +9,10 @@ import pytest
 
 from switchgear_cli.local.ports import any_free_port
 from switchgear_stream.inspect import read_circuits
+from tests.support.limits import HAPPEN_S
 from tests.support.processes import Child, all_ended, python, switchgear
 from tests.support.recovering import until
 from tests.support.shared_tool import SharedTool
-
-pytestmark = pytest.mark.integration
 
 PROCESSES, TOOLS = 4, 10
 SERVER = "mcp:github"
@@ -62,7 +61,7 @@ while True:
 """
 
 
-async def all_see(children: list[Child], wanted: dict[str, int], limit_s: float = 40.0) -> None:
+async def all_see(children: list[Child], wanted: dict[str, int], limit_s: float = HAPPEN_S) -> None:
     """Wait until each process's last round of calls ended so."""
 
     def last(child: Child) -> dict[str, int] | None:

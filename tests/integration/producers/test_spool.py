@@ -23,8 +23,6 @@ from tests.support.delivered import assert_each_arrived, assert_in_order, is_mar
 from tests.support.processes import python
 from tests.support.sinking import assert_exact, read_topic, sinking
 
-pytestmark = pytest.mark.integration
-
 LIMIT = 64 * 1_048_576
 
 

@@ -9,8 +9,6 @@ import pytest
 from tests.integration.producers.circuits import circuit, publish
 from tests.support.processes import python, settings_environment
 
-pytestmark = pytest.mark.integration
-
 FIVE_CALLS = """
 from switchgear import CircuitOpenError, Switchgear
 

@@ -13,8 +13,6 @@ from switchgear import BreakerPolicy, CircuitOpenError, Switchgear
 from switchgear_schemas.wire import decode_execution
 from tests.integration.producers.circuits import circuit, eventually, executions, lease, publish
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture
 def make_gear(settings):

@@ -10,8 +10,6 @@ from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.main import run
 from tests.support.clickhouse_http import ClickHouseServer, clickhouse_server
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseServer]:

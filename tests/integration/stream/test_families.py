@@ -6,15 +6,12 @@ import asyncio
 import json
 import random
 
-import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from switchgear_schemas.families import family_circuit_id, partition_key
 from switchgear_stream.inspect import read_circuits, read_rows
 from tests.support.stream import dead_letters, emit, eventually, get, metric, recount, version_faults
-
-pytestmark = pytest.mark.integration
 
 FAMILIES = ("mcp:github", "mcp:maps")
 TOOLS = [f"{family}:{tool}" for family in FAMILIES for tool in ("search", "issues", "close")]

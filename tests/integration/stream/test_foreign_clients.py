@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 
-import pytest
-
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_stream.inspect import read_rows
 from tests.support.java_client import SEPARATOR, consume, produce
 from tests.support.recount import read_topic
 from tests.support.stream import dead_letters, eventually, metric
 
-pytestmark = pytest.mark.integration
 NAMES = [f"http:server-{number}:call" for number in range(24)] + ["værktøj", "工具", "x"]
 
 

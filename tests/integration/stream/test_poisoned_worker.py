@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
@@ -24,7 +23,6 @@ from tests.support.processes import Child
 from tests.support.raw_batches import RawRecord, batch, compressed, payload, produce_raw
 from tests.support.stream import dead_letters, emit, eventually, metric, send
 
-pytestmark = pytest.mark.integration
 TOOL = "search"
 HERE = owner_partition(TOOL, 4)
 

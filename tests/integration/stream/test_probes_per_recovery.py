@@ -7,8 +7,6 @@ import pytest
 from tests.support.recovering import callers, policy_text, recoveries
 from tests.support.shared_tool import SharedTool
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.mark.parametrize(("probes", "rounds"), [(1, 3), (3, 2)])
 async def test_five_processes_make_exactly_the_configured_number_of_probes(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from switchgear.fleet import Changes, Published, Row
 from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.partitioner import owner_partition
@@ -12,8 +10,6 @@ from switchgear_stream.inspect import read_circuits, read_rows
 from switchgear_stream.publisher import Publisher, by_partition
 from switchgear_stream.takeover import TakeOver
 from tests.support.fleet import World
-
-pytestmark = pytest.mark.integration
 
 
 async def _write(publisher: Publisher, changes: Changes) -> None:

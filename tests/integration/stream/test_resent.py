@@ -23,8 +23,6 @@ from switchgear_stream.topic_reader import PartitionReader, read_to_end
 from tests.support.sinking import Message, produce
 from tests.support.stream import eventually, metric
 
-pytestmark = pytest.mark.integration
-
 MARK = [(RESENT, b"1")]
 
 

@@ -17,8 +17,6 @@ from switchgear_stream.group import wait_for_group
 from switchgear_stream.inspect import read_rows
 from switchgear_stream.takeover import TakeOver
 
-pytestmark = pytest.mark.integration
-
 
 class Worker:
     """The half of a worker that writes rows and takes over."""

@@ -25,8 +25,6 @@ from switchgear_stream.inspect import read_circuits, read_rows
 from switchgear_stream.topic_reader import read_to_end
 from tests.support.stream import dead_letters, emit, eventually, get, recount, version_faults
 
-pytestmark = pytest.mark.integration
-
 LEFT: dict[str, Any] = json.loads((Path(__file__).parent / "upgrade_25dcd2e.json").read_text())
 PARTITIONS = LEFT["partitions"]
 FAMILY = "mcp:github"

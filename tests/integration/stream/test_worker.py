@@ -10,8 +10,6 @@ from switchgear_schemas import BreakerPolicy
 from switchgear_stream.inspect import read_circuits, read_rows, totals
 from tests.support.stream import command, dead_letters, emit, eventually, get, metric, send, version_faults
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture
 def quick(make_settings, tmp_path):

@@ -6,13 +6,9 @@ import asyncio
 import random
 import time
 
-import pytest
-
 from switchgear_stream.inspect import read_circuits, read_rows, totals
 from tests.support.processes import Child
 from tests.support.stream import emit, eventually, get, metric, recount, version_faults
-
-pytestmark = pytest.mark.integration
 
 FAILOVER_S = 10.0
 """Time after the session timeout for the rebalance, the recovery of the table and the take-over."""

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import psutil
-import pytest
 
 from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.local.ports import any_free_port
@@ -15,8 +14,6 @@ from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import load_settings
 from switchgear_stream.inspect import read_rows, totals
 from tests.support.stream import emit, eventually, recount
-
-pytestmark = pytest.mark.integration
 
 
 async def test_a_bounced_broker_costs_no_call_and_a_dead_one_is_waited_for_without_spinning(

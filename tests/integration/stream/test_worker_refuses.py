@@ -6,12 +6,8 @@ import signal
 import socket
 import time
 
-import pytest
-
 from tests.support.processes import run
 from tests.support.stream import get
-
-pytestmark = pytest.mark.integration
 
 
 def test_a_worker_without_a_broker_exits_with_a_message(kafka):

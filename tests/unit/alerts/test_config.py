@@ -13,6 +13,7 @@ from switchgear_alerts.receivers import OPTIONS
 from switchgear_alerts.routes import Route
 from tests.support.alert_values import ONE_HOOK
 from tests.support.snippets import REPOSITORY
+from tests.support.table import table
 
 ROUTE = '[[routes]]\nreceivers = ["hook"]\n'
 
@@ -30,7 +31,7 @@ def test_the_defaults_send_every_circuit_of_tools_and_families():
     assert (rules.grouping.wait, rules.flapping.opens, rules.retry.give_up_after) == (5, 3, 21_600)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "said"),
     [
         ("route = 1", "alerts.toml: the top level: unknown key route. Did you mean routes? Known: receivers, routes,"),
@@ -67,7 +68,7 @@ def test_an_error_names_the_table_and_the_key_and_says_what_is_allowed(text, sai
     assert said in refusal(text)
 
 
-@pytest.mark.parametrize(
+@table(
     "options",
     [
         "type = 'slack'\nurl = 'https://hooks.slack.com/services/verysecret'",

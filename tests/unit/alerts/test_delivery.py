@@ -71,6 +71,7 @@ async def test_a_message_is_tried_until_it_is_taken_and_later_ones_wait(tmp_path
     assert not (tmp_path / "dead.jsonl").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [DeliveryError("HTTP 404: gone", permanent=True), KeyError("a fault of ours")])
 async def test_a_message_that_will_never_be_taken_goes_to_the_dead_letters_and_the_next_one_is_sent(tmp_path, error):
     place = Place(error)
@@ -104,6 +105,7 @@ async def test_a_message_is_kept_and_tried_again_while_the_disk_does_not_take_it
         assert value(metrics, "dead") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [None, UnicodeError("a fault of the file or of ours")])
 async def test_open_incidents_are_sent_again_between_messages_whatever_fails(tmp_path, error):
     place = Place(renew_every_s=0.02, renewal=error)
@@ -145,6 +147,7 @@ def test_a_full_dead_letter_file_moves_aside_so_that_two_files_bound_the_space(t
     assert all(each.stat().st_size < 3000 for each in tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_several_threads_that_write_dead_letters_wait_for_each_other_also_when_the_file_moves(tmp_path, monkeypatch):
     monkeypatch.setattr("switchgear_alerts.dead_letters.MAX_BYTES", 1)
     letters = DeadLetters(tmp_path)

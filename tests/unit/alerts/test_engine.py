@@ -178,6 +178,7 @@ def test_changes_wait_while_a_message_is_not_delivered_and_then_come_together():
     assert (len(first.changes), len(second.changes)) == (1, 29)
 
 
+@pytest.mark.slow
 def test_a_storm_is_one_message_and_the_next_one_waits():
     here = Saved('[[routes]]\nreceivers = ["hook"]\n[grouping]\nwait = "5s"\nstorm = 10\nstorm_interval = "30s"\n')
     sent = []
@@ -208,6 +209,7 @@ def played(steps, until, text='[[routes]]\nreceivers = ["hook"]\n', restarts=())
     return sent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarts", [(), (20, 70, 200)])
 def test_circuits_that_open_at_once_and_close_one_by_one_are_five_messages_also_with_restarts(restarts):
     steps = [(number / 200, f"tool-{number}", "open", 1) for number in range(200)]
@@ -217,6 +219,7 @@ def test_circuits_that_open_at_once_and_close_one_by_one_are_five_messages_also_
     assert len(sent) <= 5
 
 
+@pytest.mark.slow
 def test_circuits_that_open_one_by_one_within_two_minutes_are_at_most_five_messages_and_so_are_their_ends():
     steps = [(0.6 * number, f"tool-{number}", "open", 1) for number in range(200)]
     steps += [(1000 + 0.6 * number, f"tool-{number}", "closed", 2) for number in range(200)]
@@ -225,6 +228,7 @@ def test_circuits_that_open_one_by_one_within_two_minutes_are_at_most_five_messa
     assert kinds.count("resolved") <= 5
 
 
+@pytest.mark.slow
 def test_a_storm_that_begins_with_a_few_circuits_is_at_most_five_messages_of_openings():
     steps = [(0.1 * number, f"tool-{number}", "open", 1) for number in range(4)]
     steps += [(6 + 0.5 * number, f"tool-{number}", "open", 1) for number in range(4, 200)]
@@ -234,6 +238,7 @@ def test_a_storm_that_begins_with_a_few_circuits_is_at_most_five_messages_of_ope
     assert kinds.count("resolved") == 1
 
 
+@pytest.mark.slow
 def test_circuits_that_open_twice_and_close_twice_within_95_seconds_are_five_messages():
     steps = []
     for number in range(200):
@@ -284,6 +289,7 @@ def test_quiet_hours_of_a_clock_that_was_ahead_are_over_when_it_goes_back():
     assert told(here.deliver(NOON + 60)) == [("opened", "pay@1")]
 
 
+@pytest.mark.slow
 def test_in_a_storm_an_opening_waits_two_minutes_at_most_and_after_it_nothing_waits():
     here = Saved('[[routes]]\nreceivers = ["hook"]\n')
     opened, latest = {}, 0.0
@@ -473,6 +479,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(STEPS, st.sampled_from(["0s", "30s"]), st.integers(0, 3))
 def test_any_records_deliveries_and_restarts_give_each_receiver_whole_incidents_in_order(steps, lasting, flaps):
     text = f'[[routes]]\nreceivers = ["hook"]\nfor = "{lasting}"\n[grouping]\nwait = "1s"\nstorm = 3\n[flapping]\nopens = {flaps}\nsettle = "20s"\n'

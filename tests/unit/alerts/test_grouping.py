@@ -1,5 +1,6 @@
 """Changes are put together without loss and without a change of order."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +55,7 @@ CHANGES = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(CHANGES, st.booleans())
 def test_any_changes_are_all_there_of_one_kind_a_message_and_in_order_for_each_circuit(changes, stormy):
     groups = group(changes, stormy=stormy)

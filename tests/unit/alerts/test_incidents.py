@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -158,6 +159,7 @@ def test_a_removed_circuit_ends_its_incident():
     assert after.idle
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(STATES), st.floats(0, 400)), max_size=60), st.integers(0, 4))
 def test_any_records_give_incidents_that_open_once_and_end_once_one_at_a_time(steps, flap_opens):
     rules = FlapRules(opens=flap_opens, within_s=300, settle_s=100)

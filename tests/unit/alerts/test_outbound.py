@@ -8,9 +8,10 @@ import pytest
 
 from switchgear_alerts.errors import DeliveryError
 from switchgear_alerts.outbound import Outbound, check_url
+from tests.support.table import table
 
 
-@pytest.mark.parametrize(
+@table(
     "url",
     [
         "https://example.com/hook", "http://localhost:9093", "http://[::1]:9093", "https://93.184.215.14/",
@@ -22,7 +23,7 @@ def test_public_and_local_urls_are_allowed(url):
     check_url(url, allow_private=False)
 
 
-@pytest.mark.parametrize(
+@table(
     "url",
     [
         "http://example.com", "ftp://example.com", "https://?x", "nonsense", "https://10.0.0.1", "https://192.168.1.1",
@@ -37,6 +38,7 @@ def test_plain_http_and_private_addresses_are_refused_without_showing_the_url(ur
     assert url not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "address",
     [
@@ -57,6 +59,7 @@ async def test_a_public_name_that_resolves_to_a_private_address_is_refused_for_g
     await outbound.close()
 
 
+@pytest.mark.slow
 async def test_the_checked_address_is_the_one_that_is_asked_under_the_name_of_the_url(monkeypatch):
     asked = []
 
@@ -95,6 +98,7 @@ def resolving(*addresses):
     ]
 
 
+@pytest.mark.slow
 async def test_a_server_on_127_0_0_1_is_reached_as_localhost_although_the_name_gives_ipv6_first(monkeypatch):
     server = await asyncio.start_server(answer_ok, "127.0.0.1", 0)
     outbound = Outbound()
@@ -105,6 +109,7 @@ async def test_a_server_on_127_0_0_1_is_reached_as_localhost_although_the_name_g
     assert reply.text == "ok"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("failure", "asked"),
     [
@@ -130,9 +135,8 @@ async def test_the_next_address_of_a_name_is_asked_only_if_there_was_no_connecti
     assert seen == asked
 
 
-@pytest.mark.parametrize(
-    "secret", ["s3cr3t\nsecond-line", "s3cr3t-tokén", "s3cr3t\x00\\token", "it's s3cr3t", "s3cr3t\udcff"]
-)
+@pytest.mark.slow
+@table("secret", ["s3cr3t\nsecond-line", "s3cr3t-tokén", "s3cr3t\x00\\token", "it's s3cr3t", "s3cr3t\udcff"])
 async def test_an_error_does_not_show_a_secret_as_python_quotes_it(secret):
     outbound = Outbound([secret])
     for quoted in (repr(f"Bearer {secret}"), repr(f"Bearer {secret}".encode("utf-8", "surrogatepass"))):
@@ -140,6 +144,7 @@ async def test_an_error_does_not_show_a_secret_as_python_quotes_it(secret):
     await outbound.close()
 
 
+@pytest.mark.slow
 async def test_a_receiver_that_does_not_answer_in_time_is_tried_again(monkeypatch):
     monkeypatch.setattr("switchgear_alerts.outbound.TIMEOUT_S", 0.2)
     given_up = asyncio.Event()
@@ -160,7 +165,7 @@ async def test_a_receiver_that_does_not_answer_in_time_is_tried_again(monkeypatc
     assert not caught.value.permanent
 
 
-@pytest.mark.parametrize(
+@table(
     ("url", "said"),
     [
         ("http://alertmanager..monitoring:9093", "host name"), (f"https://{'a' * 64}.example.com", "host name"),
@@ -180,7 +185,8 @@ def test_unusual_hosts_that_can_be_are_taken(url):
     check_url(url, allow_private=False)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.slow
+@table(
     ("url", "headers"),
     [
         ("http://alertmanager..monitoring:9093", {}),

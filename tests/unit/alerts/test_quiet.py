@@ -4,9 +4,8 @@ from datetime import UTC, datetime, time
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
-import pytest
-
 from switchgear_alerts.quiet import QuietHours, last_due, next_loud
+from tests.support.table import table
 
 ZURICH = ZoneInfo("Europe/Zurich")
 
@@ -19,7 +18,7 @@ def local(text):
     return datetime.fromisoformat(text).replace(tzinfo=ZURICH).timestamp()
 
 
-@pytest.mark.parametrize(
+@table(
     ("at", "loud"),
     [
         ("2026-11-21 21:59", "2026-11-21 21:59"),

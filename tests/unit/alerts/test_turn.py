@@ -127,6 +127,7 @@ async def test_records_after_the_first_start_are_incidents_also_if_they_come_wit
         assert [kind for kind, incident in hook.told if incident == f"{circuit}@1"] == ["opened", "resolved"]
 
 
+@pytest.mark.slow
 async def test_while_the_disk_is_full_what_is_given_up_is_kept_and_no_more_is_read(turn, monkeypatch, tmp_path):
     monkeypatch.setattr(engine_module, "MOST_WAITING", 3)
     monkeypatch.setattr(engine_module, "PATIENCE_S", 0.0)
@@ -146,6 +147,7 @@ async def test_while_the_disk_is_full_what_is_given_up_is_kept_and_no_more_is_re
     assert await holds_within(lambda: len((tmp_path / "dead" / "dead.jsonl").read_text().splitlines()) == 2, 5)
 
 
+@pytest.mark.slow
 async def test_what_waits_is_also_sent_after_the_clock_of_the_machine_went_back(tmp_path, monkeypatch):
     hook, consumer, rules = Hook(), Consumer(end=0), alerts_file(RULES.replace('wait = "0s"', 'wait = "1s"'))
     one = Turn(rules, {"hook": hook}, State(), DeadLetters(tmp_path), AlertsMetrics(rules.receivers))

@@ -12,6 +12,7 @@ from switchgear_access.tokens import TokenTable, parse_tokens
 from switchgear_schemas.settings import PREFIX, Settings
 from switchgear_sinks.api.readonly.server_user import too_much
 from switchgear_sinks.store import StoreLocation
+from tests.support.table import table
 
 ROOT = Path(__file__).resolve().parents[3]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -54,7 +55,7 @@ def test_prometheus_scrapes_each_server_at_its_port_and_those_with_login_with_th
     assert COMPOSE["configs"][mounted["source"]]["content"] == environment["SWITCHGEAR_TOKEN"]
 
 
-@pytest.mark.parametrize("name", [*LASTING, *MONITORING])
+@table("name", [*LASTING, *MONITORING])
 def test_every_lasting_service_has_a_health_check_and_is_restarted(name):
     assert SERVICES[name]["healthcheck"]["test"]
     assert SERVICES[name]["restart"] == "unless-stopped"
@@ -66,7 +67,7 @@ def test_every_service_with_data_has_a_named_volume(name):
     assert volumes & set(COMPOSE["volumes"])
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "first", "condition"),
     [
         ("topics", "kafka", "service_healthy"),
@@ -84,7 +85,7 @@ def test_services_start_in_order(name, first, condition):
     assert SERVICES[name]["depends_on"][first]["condition"] == condition
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@table("name", SERVICES)
 def test_every_setting_of_the_compose_file_exists(name):
     given = [key for key in SERVICES[name].get("environment", {}) if key.startswith(PREFIX)]
     assert {key.removeprefix(PREFIX).lower() for key in given} <= set(Settings.model_fields)
@@ -118,7 +119,7 @@ def test_sql_runs_under_a_user_of_clickhouse_who_may_only_read():
     assert user.find("password").get("from_env") in SERVICES["clickhouse"]["environment"]
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@table("name", SERVICES)
 def test_ports_are_published_on_this_machine_only(name):
     assert all(port.startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
 
@@ -133,6 +134,6 @@ def test_the_image_runs_without_root_and_signals_reach_the_process():
     assert 'ENTRYPOINT ["switchgear"]' in DOCKERFILE
 
 
-@pytest.mark.parametrize("source", re.findall(r"^COPY (?!--)(.+) \S+$", DOCKERFILE, re.MULTILINE))
+@table("source", re.findall(r"^COPY (?!--)(.+) \S+$", DOCKERFILE, re.MULTILINE))
 def test_what_the_dockerfile_copies_exists(source):
     assert all((ROOT / name).exists() for name in source.split())

@@ -321,6 +321,7 @@ def test_addresses_of_two_systems_are_refused_where_both_are_used(two):
     assert client_settings(**mixed).kafka_bootstrap_servers == two[0].kafka_bootstrap_servers
 
 
+@pytest.mark.slow
 def test_an_operator_command_is_not_sent_to_one_system_with_the_names_of_another(two, monkeypatch, capsys):
     monkeypatch.setenv("SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS", two[0].kafka_bootstrap_servers)
     monkeypatch.setenv("SWITCHGEAR_API_URL", two[1].api_url)
@@ -407,6 +408,7 @@ def interrupted(child):
     raise AssertionError("it goes on")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["tools"], ["topics", "ensure"]])
 def test_ctrl_c_ends_the_question(two, command):
     master, slave = os.openpty()

@@ -12,6 +12,7 @@ from switchgear_cli.catalogue import COMMANDS, GROUPS
 from switchgear_cli.main import BROKEN_PIPE, FAILED, INTERRUPTED, WRONG_USAGE, run
 from switchgear_schemas.errors import SwitchgearError
 from tests.support.processes import run as run_process
+from tests.support.table import table
 
 
 @pytest.fixture
@@ -27,6 +28,7 @@ def raising(monkeypatch):
     return prepare
 
 
+@pytest.mark.slow
 def test_help_lists_every_command_in_its_group(capsys):
     assert run(["--help"]) == 0
     text = capsys.readouterr().out
@@ -37,11 +39,13 @@ def test_help_lists_every_command_in_its_group(capsys):
     assert "Exit codes: 0 done, 1 failed, 2 wrong usage" in text
 
 
+@pytest.mark.slow
 def test_no_command_at_all_shows_the_help(capsys):
     assert run([]) == 0
     assert "Usage: switchgear COMMAND" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_help_imports_no_command():
     script = (
         "import sys; from switchgear_cli.main import run; run(['--help']);"
@@ -51,6 +55,7 @@ def test_help_imports_no_command():
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.slow
 def test_help_takes_a_fraction_of_a_second_of_processor_time():
     took = []
     for _ in range(3):
@@ -61,13 +66,15 @@ def test_help_takes_a_fraction_of_a_second_of_processor_time():
     assert min(took) < 1.5  # 0.3 s on an idle machine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", COMMANDS, ids=lambda entry: entry.name)
 def test_every_command_can_be_imported_and_has_help(entry, capsys):
     assert run([entry.name, "--help"]) == 0
     assert f"Usage: switchgear {entry.name}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
+@pytest.mark.slow
+@table(
     ("package", "command"),
     [
         ("cyclopts", "circuits"),  # the SDK alone
@@ -149,6 +156,7 @@ def test_a_mistake_of_ours_keeps_its_traceback(raising):
         run([])
 
 
+@pytest.mark.slow
 def test_a_closed_output_pipe_causes_no_traceback():
     script = f"{sys.executable} -m switchgear_cli --help | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30, check=True)
@@ -161,6 +169,7 @@ def test_a_commands_number_is_the_exit_code(monkeypatch):
     assert run([]) == 7
 
 
+@pytest.mark.slow
 def test_the_module_can_be_run():
     done = run_process("version", "--json")
     assert done.returncode == 0

@@ -13,6 +13,7 @@ from cyclopts import App, Argument
 from switchgear_cli.catalogue import COMMANDS
 from switchgear_cli.main import build_app
 from switchgear_cli.usage import EXAMPLES
+from tests.support.table import table
 
 SPELLINGS = {
     r"\bbrokers?\b.*host:port": "--bootstrap-servers",
@@ -66,11 +67,12 @@ OPTIONS = _options()
 NAMED = [option for option in OPTIONS if option.argument.name.startswith("-")]
 
 
+@pytest.mark.slow
 def test_the_command_line_has_commands_with_options():
     assert {"worker", "policy show", "dead list", "open"} <= {option.command for option in NAMED}
 
 
-@pytest.mark.parametrize("option", NAMED, ids=lambda option: f"{option.command} {option.argument.name}")
+@table("option", NAMED, ids=lambda option: f"{option.command} {option.argument.name}")
 def test_an_option_has_the_one_name_of_its_meaning(option):
     of_a_server = (
         option.command == "mcp-proxy" and option.argument.name == "--url"

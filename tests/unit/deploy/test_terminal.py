@@ -21,6 +21,7 @@ from switchgear_cli.up.view import LineView, TransitionLine, transition_line
 from switchgear_schemas.command import Command
 from switchgear_schemas.settings import load_settings
 from switchgear_sinks.operate.command_result import CommandResult
+from tests.support.table import table
 from tests.support.unseen import HOSTILE, unseen
 
 
@@ -73,7 +74,7 @@ def test_a_live_display_moves_the_cursor_and_its_texts_do_not():
     assert " \r" not in written.getvalue()
 
 
-@pytest.mark.parametrize("stray", ["a\rb", "a\x1b]0;title\x07b", "a\x1bPb\x1b\\", "a\x1bcb", "\x9b2J", "a\r\x1b"])
+@table("stray", ["a\rb", "a\x1b]0;title\x07b", "a\x1bPb\x1b\\", "a\x1bcb", "\x9b2J", "a\r\x1b"])
 def test_other_commands_to_a_terminal_are_escaped_even_where_colours_pass(stray):
     written = io.StringIO()
     styled(written).write(stray)
@@ -122,6 +123,7 @@ def test_keys_of_a_policy_file_are_escaped_in_its_errors(tmp_path, capsys):
     assert not unseen(printed)
 
 
+@pytest.mark.slow
 def test_refused_lines_of_a_history_are_escaped(tmp_path, capsys):
     file = tmp_path / "h.jsonl"
     file.write_text(json.dumps({"tool_name": HOSTILE, "status": HOSTILE}, ensure_ascii=False) + "\n")
@@ -131,7 +133,7 @@ def test_refused_lines_of_a_history_are_escaped(tmp_path, capsys):
     assert not unseen(captured.out + captured.err)
 
 
-@pytest.mark.parametrize("outcome", ["applied", "sent", "refused", "unconfirmed", "unchanged"])
+@table("outcome", ["applied", "sent", "refused", "unconfirmed", "unchanged"])
 def test_what_became_of_a_command_is_one_line_without_anything_unseen(outcome):
     command = Command(tool_name=HOSTILE + "\nx", verb="close", actor="ada")
     printed = CommandResult(command, outcome, None, f"because\n{HOSTILE}").sentence()

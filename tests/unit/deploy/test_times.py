@@ -6,9 +6,10 @@ import pytest
 
 from switchgear_cli.times import parse_duration, parse_instant
 from switchgear_cli.usage import WrongUsageError
+from tests.support.table import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "seconds"),
     [
         ("90s", 90),
@@ -26,7 +27,7 @@ def test_a_duration_is_a_number_and_a_unit(text, seconds):
     assert parse_duration(text) == timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize("text", ["", "10", "10x", "m", "-5m", "10  m", "1,5h", "ten minutes", "10m?", "1e3s"])
+@table("text", ["", "10", "10x", "m", "-5m", "10  m", "1,5h", "ten minutes", "10m?", "1e3s"])
 def test_anything_else_is_refused_with_examples(text):
     with pytest.raises(WrongUsageError, match=r"is not a duration\. Write a number with s, m, h or d: 90s"):
         parse_duration(text)
@@ -41,7 +42,7 @@ def test_a_duration_of_zero_and_one_of_more_than_a_year_are_refused(text):
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "before"),
     [("90s", 90), ("15m", 900), ("15min", 900), ("2h", 7200), ("7d", 604_800), ("1.5h", 5400), ("1h30m", 5400)],
 )
@@ -55,7 +56,7 @@ def test_an_instant_is_utc_unless_it_says_otherwise():
     assert parse_instant("--since", None, NOON) is None
 
 
-@pytest.mark.parametrize("text", ["yesterday", "", "7", "99999999d", "999999999d"])
+@table("text", ["yesterday", "", "7", "99999999d", "999999999d"])
 def test_what_is_not_an_instant_is_refused_with_the_option_and_examples(text):
     with pytest.raises(
         WrongUsageError, match=r"--until .* is neither a duration nor a date and time\. Write e\.g\. --until 2h"

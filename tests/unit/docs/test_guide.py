@@ -9,18 +9,21 @@ import sys
 import pytest
 
 from tests.support.snippets import REPOSITORY, guide, snippets
+from tests.support.table import table
 
 PROGRAMS = guide()
 ALONE = [program for program in PROGRAMS if not program.connects and not program.tests]
 FOR_PYTEST = [program for program in PROGRAMS if program.tests]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ALONE, ids=lambda program: program.name)
 def test_program_of_the_guide_runs_and_prints_what_the_page_says(program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     program.run()
 
 
+@pytest.mark.slow
 def test_tests_that_the_guide_shows_pass(tmp_path):
     for number, program in enumerate(FOR_PYTEST):
         (tmp_path / f"test_guide_{number}.py").write_text(program.code)
@@ -54,7 +57,7 @@ def test_programs_of_the_guide_have_correct_types(tmp_path):
     assert found.returncode == 0, f"{found.stdout}\n{names}"
 
 
-@pytest.mark.parametrize("page", sorted((REPOSITORY / "docs" / "guide").glob("*.md")), ids=lambda page: page.name)
+@table("page", sorted((REPOSITORY / "docs" / "guide").glob("*.md")), ids=lambda page: page.name)
 def test_page_of_the_guide_shows_only_python_that_runs(page):
     shown = snippets(str(page.relative_to(REPOSITORY)), "python")
     run = [block for program in PROGRAMS if program.document.endswith(f"/{page.name}") for block in program.blocks]

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.support.snippets import REPOSITORY, files, programs, snippets
+from tests.support.table import table
 
 FOLDER = REPOSITORY / "docs" / "howto"
 PAGES = sorted(str(page.relative_to(REPOSITORY)) for page in FOLDER.glob("*.md"))
@@ -24,7 +25,7 @@ def test_program_of_a_howto_page_runs_and_prints_what_the_page_says(program):
     program.run()
 
 
-@pytest.mark.parametrize("page", sorted(BY_SCENARIO))
+@table("page", sorted(BY_SCENARIO))
 def test_howto_page_with_a_scenario_has_a_test_of_its_name(page):
     name = page.removesuffix(".md").replace("-", "_")
     assert page in (REPOSITORY / "tests" / "integration" / "howto" / f"test_{name}.py").read_text()
@@ -48,12 +49,12 @@ def test_code_of_the_howto_pages_has_correct_types(tmp_path):
     assert found.returncode == 0, found.stdout
 
 
-@pytest.mark.parametrize("page", PAGES)
+@table("page", PAGES)
 def test_howto_page_is_linked_from_the_start_page(page):
     assert f"](../howto/{page.rsplit('/', 1)[1]})" in (REPOSITORY / "docs" / "guide" / "start.md").read_text()
 
 
-@pytest.mark.parametrize("page", PAGES)
+@table("page", PAGES)
 def test_howto_page_shows_only_python_that_is_a_file_or_a_program(page):
     run = {block for program in programs(page) for block in program.blocks} | set(files(page).values())
     assert set(snippets(page, "python")) <= run

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from switchgear_cli.hook.calls import Options
 from switchgear_cli.hook.install import own_command, section
 from switchgear_cli.hook.state import State
@@ -37,6 +39,7 @@ def test_page_about_claude_code_shows_http_hooks_for_the_events_that_the_gateway
         assert handler["headers"] == {"Authorization": f"Bearer ${handler['allowedEnvVars'][0]}"}
 
 
+@pytest.mark.slow
 def test_shell_commands_of_the_page_about_claude_code_install_and_answer(tmp_path):
     script = f'switchgear() {{ "{sys.executable}" -m switchgear_cli "$@"; }}\n'
     script += "\n".join(snippets(CLAUDE_CODE, "sh"))

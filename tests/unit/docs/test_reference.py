@@ -7,6 +7,7 @@ import re
 from types import SimpleNamespace
 
 import msgspec
+import pytest
 from prometheus_client import CollectorRegistry
 
 import switchgear
@@ -36,6 +37,7 @@ def test_python_page_has_every_public_name():
     assert {*switchgear.__all__, *switchgear.testing.__all__} == named
 
 
+@pytest.mark.slow
 def test_http_page_has_every_route():
     page = (REFERENCE / "http-api.md").read_text()
     named = set(re.findall(r"^\| `(GET|POST|PUT|DELETE) ([^`]+)` \|", page, re.MULTILINE))

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.snippets import REPOSITORY
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep
 
 
 @pytest.fixture(scope="module")

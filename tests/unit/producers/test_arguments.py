@@ -23,6 +23,7 @@ from switchgear import (
 from switchgear.breaker.values import PlainPolicy
 from switchgear.telemetry.hooks import HookList
 from switchgear.testing import InMemoryFleet
+from tests.support.table import table
 
 POLICY = BreakerPolicy(consecutive_failures=1)
 
@@ -110,21 +111,21 @@ def ids(value: object) -> str:
     return value if isinstance(value, str) and len(value) < 40 else type(value).__name__
 
 
-@pytest.mark.parametrize(("name", "value"), WRONG, ids=ids)
+@table(("name", "value"), WRONG, ids=ids)
 def test_rejects_an_impossible_argument_and_names_it(name: str, value: object) -> None:
     with pytest.raises(SwitchgearError, match=name) as caught:
         Switchgear.local(**{name: value})
     assert len(str(caught.value)) < 400
 
 
-@pytest.mark.parametrize(("name", "value"), [*WRONG, *WRONG_WITH_KAFKA], ids=ids)
+@table(("name", "value"), [*WRONG, *WRONG_WITH_KAFKA], ids=ids)
 def test_a_connected_client_rejects_an_impossible_argument_and_names_it(name: str, value: object) -> None:
     for servers in ("127.0.0.1:1", InMemoryFleet()):
         with pytest.raises(SwitchgearError, match=name):
             Switchgear(servers, **{name: value})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("servers", NO_SERVERS, ids=repr)
+@table("servers", NO_SERVERS, ids=repr)
 def test_rejects_an_impossible_address_of_a_broker(servers: Any) -> None:
     with pytest.raises(SwitchgearError, match="bootstrap_servers"):
         Switchgear(servers)
@@ -133,9 +134,7 @@ def test_rejects_an_impossible_address_of_a_broker(servers: Any) -> None:
             make(servers)
 
 
-@pytest.mark.parametrize(
-    "servers", ["kafka", "a:9092, b:9093", "127.0.0.1:1", "[::1]:9092", "[::1]", "::1", "kafka_1:9092"]
-)
+@table("servers", ["kafka", "a:9092, b:9093", "127.0.0.1:1", "[::1]:9092", "[::1]", "::1", "kafka_1:9092"])
 def test_accepts_the_addresses_that_kafka_clients_accept(servers: str) -> None:
     assert Switchgear(servers).close(0)
     assert KafkaConnection(servers).bootstrap_servers == servers
@@ -146,7 +145,7 @@ def test_rejects_an_unknown_security_protocol() -> None:
         KafkaConnection("a:1", "TLS")
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "value"),
     [
         *((name, value) for name, value in WRONG_WITH_KAFKA if name in {"topic_prefix", "buffer_size", "compression"}),
@@ -185,7 +184,7 @@ def test_accepts_every_form_of_local_policies() -> None:
         assert Switchgear.local(local_policies=policies).call("a", int) == 0
 
 
-@pytest.mark.parametrize("tool", [None, "", 5, [], len, "\ud800", "x" * 10_000], ids=lambda tool: ascii(tool)[:20])
+@table("tool", [None, "", 5, [], len, "\ud800", "x" * 10_000], ids=lambda tool: ascii(tool)[:20])
 async def test_every_way_to_ask_rejects_an_impossible_name_of_a_tool(tool: Any) -> None:
     gear = Switchgear.local()
     for ask in (gear.try_acquire, gear.is_open, gear.permit):

@@ -174,6 +174,7 @@ def test_a_wrong_setting_is_an_error_that_names_it(environment: Make, given: dic
     assert 65 * "x" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_client_certificate_reaches_the_emitter_and_the_follower(
     make: Make, environment: Make, tmp_path: Path
 ) -> None:

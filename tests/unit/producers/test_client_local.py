@@ -85,6 +85,7 @@ def test_a_success_between_failures_keeps_the_circuit_closed(gear):
     assert gear.try_acquire("search")
 
 
+@pytest.mark.slow
 def test_after_the_wait_one_probe_goes_and_its_success_closes(gear):
     fail(gear)
     time.sleep(0.35)
@@ -95,6 +96,7 @@ def test_after_the_wait_one_probe_goes_and_its_success_closes(gear):
     assert gear.try_acquire("search")
 
 
+@pytest.mark.slow
 def test_a_failed_probe_opens_the_circuit_again(gear):
     fail(gear)
     time.sleep(0.35)
@@ -102,6 +104,7 @@ def test_a_failed_probe_opens_the_circuit_again(gear):
     assert not gear.try_acquire("search")
 
 
+@pytest.mark.slow
 def test_a_released_probe_is_free_for_the_next_call(gear):
     fail(gear)
     time.sleep(0.35)
@@ -118,6 +121,7 @@ def test_the_first_report_counts_and_later_ones_do_nothing(gear):
     assert gear.try_acquire("search")
 
 
+@pytest.mark.slow
 def test_fifty_calls_at_the_end_of_the_wait_make_one_probe(gear):
     fail(gear)
     time.sleep(0.35)
@@ -275,6 +279,7 @@ async def test_the_exception_of_a_coroutine_goes_through_and_then_the_circuit_re
         await search()
 
 
+@pytest.mark.slow
 async def test_a_cancelled_probe_is_not_a_failure_and_blocks_nothing(gear):
     fail(gear)
     await asyncio.sleep(0.35)
@@ -465,6 +470,7 @@ def test_the_fallbacks_failure_is_counted_against_the_fallback(gear):
 # -- the client -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_asking_whether_a_circuit_is_open_takes_no_probe(gear):
     assert not gear.is_open("search")
     fail(gear)
@@ -504,6 +510,7 @@ def test_rejects_an_empty_parameters_key():
         Switchgear.local(parameters_key=b"")
 
 
+@pytest.mark.slow
 def test_refusals_do_not_grow_memory(gear):
     import tracemalloc  # noqa: PLC0415 - of this test alone
 
@@ -520,6 +527,7 @@ def test_refusals_do_not_grow_memory(gear):
     assert grown < 20_000
 
 
+@pytest.mark.slow
 def test_threads_that_call_at_once_lose_no_count():
     gear = Switchgear.local(local_policies=BreakerPolicy(failure_count=10_000_000, sliding_window_size=600))
 

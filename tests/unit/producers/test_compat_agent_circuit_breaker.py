@@ -14,6 +14,7 @@ from switchgear.compat import AgentCircuitBreaker
 from switchgear.guard.options import OptionError
 from switchgear.guard.rejections import CircuitOpenError
 from tests.support.clock import Clock
+from tests.support.table import table
 
 MINUTE = timedelta(minutes=1)
 
@@ -342,7 +343,7 @@ def test_raises_and_counts_an_exception_whose_text_fails(breaker):
     assert breaker.failure_count == 1
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "named"),
     [
         *(({"failure_threshold": wrong}, "failure_threshold") for wrong in (0, -1, 2.5, True, "3", None)),

@@ -124,6 +124,7 @@ async def test_task_cancelled_before_its_first_step_lets_the_next_call_probe(bre
     assert breaker.state == "closed"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:coroutine 'adown' was never awaited")
 async def test_coroutine_that_is_never_awaited_lets_the_next_call_probe(breaker):
     probing(breaker)

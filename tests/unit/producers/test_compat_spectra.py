@@ -8,6 +8,7 @@ import pytest
 
 from switchgear import CircuitChange, CircuitOpenError, FunctionHooks, OptionError, SwitchgearError
 from switchgear.compat import FallbackUsed, SpectraOptions, from_spectra
+from tests.support.table import table
 from tests.support.waiting import until
 
 COOLDOWN = 0.1
@@ -265,7 +266,7 @@ def test_passes_other_arguments_to_the_client():
     assert len(errors) == 1
 
 
-@pytest.mark.parametrize(
+@table(
     ("option", "value"),
     [
         ("failure_threshold", 0),

@@ -312,6 +312,7 @@ def test_a_refusal_is_reported_once(gear):
     assert len(notified) == 3
 
 
+@pytest.mark.slow
 def test_a_fallback_tool_has_its_own_time_limit_usage_and_classification(gear, open_circuit):
     go_on = threading.Event()
 

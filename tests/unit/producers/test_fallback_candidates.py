@@ -1,9 +1,10 @@
 import pytest
 
 from switchgear.fallback import candidates
+from tests.support.table import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("opened", "expected"),
     [("", "abcd"), ("a", "bcd"), ("bd", "ac"), ("abc", "d"), ("abcd", "abcd")],
 )

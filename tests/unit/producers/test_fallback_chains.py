@@ -6,6 +6,7 @@ import pytest
 
 from switchgear import SwitchgearError
 from switchgear.fallback import FallbackMap
+from tests.support.table import table
 
 NAMED = {"a": ["b", "c"], "b": ["d"], "c": ["a", "b"], "d": ["a", "e"]}
 
@@ -46,7 +47,7 @@ def test_rejects_a_chain_that_is_not_a_list_of_names(chain):
         FallbackMap({"a": chain})
 
 
-@pytest.mark.parametrize(
+@table(
     "chains",
     [{"a": None}, {"a": 5}, {"a": print}, {"a": {"b", "c"}}, {"a": b"bc"}, {5: "b"}, {"": "b"}, ["a", "b"], "a", 3],
 )

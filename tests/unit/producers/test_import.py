@@ -5,7 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 import switchgear
+
+pytestmark = pytest.mark.slow
 
 SERVERS = ("faust", "clickhouse_connect", "chdb", "pydantic_settings", "rich", "structlog")
 HEAVY = (*SERVERS, "aiokafka", "asyncio", "pydantic")

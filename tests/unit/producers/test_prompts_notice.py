@@ -142,6 +142,7 @@ def test_long_name_with_line_breaks_is_shown_on_one_bounded_line():
     assert len(text) < MOST_NAME + 100
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.builds(
@@ -292,6 +293,7 @@ def test_expired_half_open_state_is_shown_as_the_next_wait(board, clock, wall):
 # -- of a client ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_notice_is_thread_safe():
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
     wrong, done = [], threading.Event()

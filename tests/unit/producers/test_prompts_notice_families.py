@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from switchgear.prompts import Unavailable, notice
 from switchgear.testing import InMemoryFleet
 from tests.support.tool_server import SERVER, ToolServer, call_all
@@ -34,6 +36,7 @@ def test_the_names_of_servers_are_not_renamed():
     assert "all tools of mcp:a (" in notice([Unavailable("mcp:a", family=True)], name_of=str.upper)
 
 
+@pytest.mark.slow
 def test_all_tools_of_a_dead_server_are_left_out_of_the_list_and_named_once():
     _, gear, server = dead()
     assert gear.available([*server.tools, "mcp:other:tool"]) == ["mcp:other:tool"]
@@ -42,6 +45,7 @@ def test_all_tools_of_a_dead_server_are_left_out_of_the_list_and_named_once():
     )
 
 
+@pytest.mark.slow
 def test_open_tools_of_a_dead_server_are_not_named_beside_it_unless_an_operator_forced_them_open():
     fleet, gear, server = dead()
     fleet.open_circuit(server.tools[1], for_s=30)
@@ -50,6 +54,7 @@ def test_open_tools_of_a_dead_server_are_not_named_beside_it_unless_an_operator_
     assert gear.notice().count("mcp:github") == 2
 
 
+@pytest.mark.slow
 def test_after_the_wait_the_tools_of_the_server_are_offered_for_a_probe():
     fleet, gear, server = dead()
     fleet.open_circuit(server.tools[1], for_s=300)
@@ -58,6 +63,7 @@ def test_after_the_wait_the_tools_of_the_server_are_offered_for_a_probe():
     assert gear.available(server.tools) == server.tools
 
 
+@pytest.mark.slow
 def test_a_tool_of_a_dead_server_is_not_recommended():
     fleet, gear, server = dead()
     gear.map_fallbacks({"mcp:x:search": [server.tools[0], "mcp:y:search"]})

@@ -13,6 +13,7 @@ from openai.types.responses import WebSearchTool
 from switchgear import BreakerPolicy, OptionError, Switchgear, SwitchgearError
 from switchgear.prompts import NamelessToolError, available, listed_name
 from switchgear.testing import InMemoryFleet
+from tests.support.table import table
 
 
 def search(_query: str) -> str:
@@ -60,7 +61,7 @@ def refuses_search(tool):
     return tool == "search"
 
 
-@pytest.mark.parametrize("tool", SHAPES)
+@table("tool", SHAPES)
 def test_finds_the_name_in_every_format(tool):
     assert listed_name(tool) == "search"
     assert available([tool], refuses_search) == []
@@ -123,7 +124,7 @@ def test_list_is_empty_if_all_circuits_refuse():
     assert available(["a", "b"], lambda _tool: True) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("tool", "kind"),
     [
         ({}, "dict"),
@@ -162,13 +163,13 @@ def test_finds_the_circuit_of_a_partial_of_a_guarded_function():
     assert gear.available([bound]) == []
 
 
-@pytest.mark.parametrize("tools", ["search", b"search", {"name": "search"}, None, 5, Tool("search")])
+@table("tools", ["search", b"search", {"name": "search"}, None, 5, Tool("search")])
 def test_rejects_what_is_not_a_list_of_tools(tools):
     with pytest.raises(SwitchgearError, match="tools must be a list of tools, not"):
         Switchgear.local().available(tools)
 
 
-@pytest.mark.parametrize("wrong", [{"search": None}, {"search": ""}, lambda _name: None, ["search"], 5])
+@table("wrong", [{"search": None}, {"search": ""}, lambda _name: None, ["search"], 5])
 def test_rejects_an_impossible_name_of_circuit_of(wrong):
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
     gear.try_acquire("search").failure(ConnectionError())

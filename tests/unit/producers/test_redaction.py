@@ -7,11 +7,12 @@ import time
 import pytest
 
 from switchgear.redaction import MARK, MAX_MESSAGE_CHARACTERS, redact, redactor
+from tests.support.table import table
 
 SECRET = "s3cr3tValueThatMustStayHidden42"
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         f"401 for Authorization: Bearer {SECRET}",
@@ -79,7 +80,7 @@ def test_removes_a_secret(text):
     assert redact(f"{found} and so on") == f"{found} and so on"
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "AKIAIOSFODNN7EXAMPLE is not authorised",
@@ -93,7 +94,7 @@ def test_removes_cloud_keys(text):
     assert MARK in redact(text)
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "connection refused by 10.0.0.1:5432",
@@ -134,8 +135,8 @@ def test_cuts_a_long_message_with_an_ellipsis():
     assert found.endswith("…")
 
 
-@pytest.mark.parametrize("end", [*range(3_968, 4_003), 4_500])
-@pytest.mark.parametrize(
+@table("end", [*range(3_968, 4_003), 4_500])
+@table(
     ("form", "between"),
     [
         ("dapi" + "0123456789abcdef" * 2, " "),
@@ -154,7 +155,7 @@ def test_keeps_a_message_of_the_greatest_length():
     assert redact("x y " * 500) == "x y " * 500
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "a" * 100_000,

@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear.redaction import MARK, redact, without_named
+from tests.support.table import table
 
 SECRET = "s3cr3tValueThatMustStayHidden42"
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         (f'{{"X-Api-Key": ["{SECRET}"], "page": 2}}', f'{{"X-Api-Key": {MARK}, "page": 2}}'),
@@ -69,7 +70,7 @@ def test_removes_an_argument_of_a_command():
     assert f"'--password', {MARK}, 'city']' returned non-zero exit status 1." in redact(str(failed.value))
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         (f"curl --api-key {SECRET} https://host", f"curl --api-key {MARK} https://host"),
@@ -88,7 +89,7 @@ def test_removes_the_value_of_an_option_in_a_text(text, expected):
     assert redact(expected) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "the option --password is required; use --token or --api-key.",
@@ -112,7 +113,7 @@ def test_removes_secrets_from_headers_of_httpx():
     assert found.count("text/plain") == 2
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "missing fields: ['password', 'name']",
@@ -135,6 +136,7 @@ secrets = st.builds(lambda before, after: f"{before}{SECRET}{after}", odd, odd)
 names = st.sampled_from(["token", "password", "X-Api-Key", "apiKey", "SECRET_KEY", "Cookie", "Authorization"])
 
 
+@pytest.mark.slow
 @given(names, secrets, st.data())
 def test_removes_values_in_every_notation_of_python_and_json(name, secret, data):
     value = data.draw(st.sampled_from([secret, [secret], ["x", secret], {"value": secret}, {"a": {"b": [secret]}}]))
@@ -148,6 +150,7 @@ def test_removes_values_in_every_notation_of_python_and_json(name, secret, data)
     assert redact(found) == found
 
 
+@pytest.mark.slow
 @given(names, secrets, st.booleans())
 def test_removes_values_from_pairs_and_arguments(name, secret, binary):
     value = secret.encode() if binary else secret
@@ -164,7 +167,8 @@ PIECES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("piece", PIECES)
+@pytest.mark.slow
+@table("piece", PIECES)
 def test_redaction_takes_linear_time(piece):
     """Without the bound of a message, four times the text takes about four times as long, not sixteen."""
 
@@ -180,6 +184,7 @@ def test_redaction_takes_linear_time(piece):
     assert took(80_000) < 10 * took(20_000) + 0.02
 
 
+@pytest.mark.slow
 def test_redaction_takes_linear_time_with_many_escapes():
     text = "token: ['" + "".join("\\" * number + "'" for number in range(1, 400))
     began = time.thread_time()

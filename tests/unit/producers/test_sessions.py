@@ -195,6 +195,7 @@ def test_tokens_reported_by_several_threads_of_a_call_are_all_counted(gear):
     assert sum(usage.tokens for usage in outside.usage) == 800
 
 
+@pytest.mark.slow
 def test_a_permit_reported_by_two_threads_at_once_counts_once(gear):
     with gear.session() as session:
         permits = [gear.try_acquire("a") for _ in range(500)]

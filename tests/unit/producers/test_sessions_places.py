@@ -33,6 +33,7 @@ def all_of(*work):
         return [found.result(60) for found in [pool.submit(begun, function) for function in work]]
 
 
+@pytest.mark.slow
 def test_a_refused_call_takes_no_place_from_another_call(gear):
     session = gear.session(max_calls=2)
     with session:
@@ -54,6 +55,7 @@ def test_a_refused_call_takes_no_place_from_another_call(gear):
     assert (session.status().calls, session.status().refused) == (1, 0)
 
 
+@pytest.mark.slow
 def test_a_call_that_the_outer_session_refuses_takes_no_place_in_the_inner_one(gear):
     outer, inner = gear.session(max_calls=1), gear.session(max_calls=2)
     with outer:
@@ -78,6 +80,7 @@ def test_a_call_that_the_outer_session_refuses_takes_no_place_in_the_inner_one(g
     assert (outer.status().calls, inner.status().calls) == (1, 0)
 
 
+@pytest.mark.slow
 def test_lets_exactly_max_calls_through_when_threads_nest_sessions_in_opposite_orders(gear):
     one, other = gear.session(max_calls=700), gear.session(max_calls=700)
 

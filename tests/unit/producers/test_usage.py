@@ -9,11 +9,12 @@ import pytest
 from switchgear import BreakerPolicy, Switchgear, SwitchgearError, Usage
 from switchgear.testing import InMemoryFleet
 from switchgear.usage import usage_of
+from tests.support.table import table
 
 FIELDS = ("input_tokens", "output_tokens", "cache_creation_tokens", "cost_usd")
 
 
-@pytest.mark.parametrize(
+@table(
     ("reported", "found"),
     [
         (None, Usage()),
@@ -30,10 +31,8 @@ def test_an_estimate_is_rounded_up_and_an_absent_number_is_nothing(reported, fou
     assert [type(getattr(usage, name)) for name in FIELDS] == [int, int, int, float]
 
 
-@pytest.mark.parametrize("field", FIELDS)
-@pytest.mark.parametrize(
-    "wrong", [-1, -0.5, float("nan"), float("inf"), 2**60, 10**400, "5", b"5", True, [1], object()]
-)
+@table("field", FIELDS)
+@table("wrong", [-1, -0.5, float("nan"), float("inf"), 2**60, 10**400, "5", b"5", True, [1], object()])
 def test_rejects_an_impossible_number_and_names_its_field(field, wrong):
     with pytest.raises(SwitchgearError, match=f"^{field} "):
         usage_of(Usage(**{field: wrong}))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from switchgear_schemas.claude_code import call_of, duration_ms, says_failed
+from tests.support.table import table
 
 EVENT = {"tool_name": "mcp__weather__get", "session_id": "s", "tool_use_id": "t", "tool_input": {"city": "Oslo"}}
 
@@ -16,12 +15,12 @@ def test_a_call_has_the_circuits_of_its_tool_and_of_its_server():
     assert call_of(EVENT, family_pattern="").circuit_ids == ("mcp:weather:get",)
 
 
-@pytest.mark.parametrize("name", ["Bash", "", None, 7, "mcp__a__" + "x" * 257])
+@table("name", ["Bash", "", None, 7, "mcp__a__" + "x" * 257])
 def test_a_tool_that_is_not_guarded_has_no_call(name):
     assert call_of(EVENT | {"tool_name": name}) is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("event", "failed"),
     [
         ({"hook_event_name": "PostToolUse"}, False),
@@ -35,7 +34,7 @@ def test_an_event_says_whether_the_call_failed(event, failed):
     assert says_failed(event) is failed
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "found"),
     [(40, 40.0), (0.5, 0.5), (-1, None), (True, None), ("40", None), (None, None), (1e300, None), (10**400, None)],
     ids=lambda value: str(value)[:10],

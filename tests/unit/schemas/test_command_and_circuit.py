@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from switchgear_schemas import BreakerPolicy, Cause, Circuit, Command, Counts, Lease
+from tests.support.table import table
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -16,7 +17,7 @@ def test_a_command_needs_an_actor():
         Command.model_validate({"tool_name": "t", "verb": "close"})
 
 
-@pytest.mark.parametrize(
+@table(
     "wrong",
     [
         {"verb": "set_policy"},

@@ -14,6 +14,7 @@ def test_a_plain_broker_needs_only_its_address():
     assert KafkaConnection("b:9092").options() == {"bootstrap_servers": "b:9092", "security_protocol": "PLAINTEXT"}
 
 
+@pytest.mark.slow
 def test_sasl_over_tls_carries_credentials_and_a_context_that_verifies():
     options = KafkaConnection("b:9093", "SASL_SSL", "SCRAM-SHA-512", "me", "secret").options()
     assert options["sasl_mechanism"] == "SCRAM-SHA-512"
@@ -21,6 +22,7 @@ def test_sasl_over_tls_carries_credentials_and_a_context_that_verifies():
     assert options["ssl_context"].verify_mode is ssl.CERT_REQUIRED
 
 
+@pytest.mark.slow
 def test_tls_without_sasl_sends_no_credentials():
     assert "sasl_plain_username" not in KafkaConnection("b:9093", "SSL", sasl_username="me").options()
 
@@ -47,6 +49,7 @@ def test_a_client_certificate_is_loaded_from_one_file_or_from_two(authority, cli
         assert tls(ssl_cafile=authority.cafile, **given).options()["ssl_context"].verify_mode is ssl.CERT_REQUIRED
 
 
+@pytest.mark.slow
 def test_an_encrypted_key_is_opened_by_its_password(authority):
     certfile, keyfile = authority.sign("secret", password="hunter2")
     connection = tls(ssl_certfile=certfile, ssl_keyfile=keyfile, ssl_key_password="hunter2")
@@ -54,6 +57,7 @@ def test_an_encrypted_key_is_opened_by_its_password(authority):
     assert "hunter2" not in repr(connection)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("password", "says"), [(None, "is encrypted"), ("wrong", "can't be decrypted")])
 def test_an_encrypted_key_without_its_password_is_an_error_and_no_prompt_appears(authority, password, says):
     certfile, keyfile = authority.sign("secret", password="hunter2")
@@ -63,6 +67,7 @@ def test_an_encrypted_key_without_its_password_is_an_error_and_no_prompt_appears
     assert "wrong" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_certificate_without_a_key_names_the_argument_that_is_missing(client):
     with pytest.raises(SwitchgearError, match=r"no certificate with its private key.*ssl_keyfile"):
         tls(ssl_certfile=client[0])
@@ -70,6 +75,7 @@ def test_a_certificate_without_a_key_names_the_argument_that_is_missing(client):
         tls(ssl_keyfile=client[1])
 
 
+@pytest.mark.slow
 def test_a_key_of_another_certificate_is_an_error(authority, client):
     with pytest.raises(SwitchgearError, match="not a certificate and its private key"):
         tls(ssl_certfile=client[0], ssl_keyfile=authority.sign("other")[1])
@@ -93,6 +99,7 @@ def test_certificate_files_are_not_read_without_tls(tmp_path):
     assert KafkaConnection("b:9092", ssl_cafile=tmp_path / "missing.pem").options()["security_protocol"] == "PLAINTEXT"
 
 
+@pytest.mark.slow
 def test_a_certificate_is_read_again_for_each_new_client(authority, tmp_path):
     certfile, keyfile = authority.sign("renewed")
     connection = tls(ssl_certfile=certfile, ssl_keyfile=keyfile)

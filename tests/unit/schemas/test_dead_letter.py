@@ -3,12 +3,14 @@
 from hashlib import sha256
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear_schemas import DeadLetter
+from tests.support.table import table
 
 
+@pytest.mark.slow
 @given(value=st.none() | st.binary(), key=st.none() | st.binary(), reason=st.text(), offset=st.integers(0, 2**63 - 1))
 def test_a_dead_letter_reads_back_as_written(value, key, reason, offset):
     letter = DeadLetter(
@@ -47,7 +49,7 @@ def rejected(**fields) -> DeadLetter:
     return DeadLetter(topic="executions", partition=3, offset=7, timestamp_ms=5, **(given | fields))
 
 
-@settings(max_examples=200)
+@pytest.mark.slow
 @given(
     length=st.integers(0, 300_000),
     key=st.none() | st.integers(0, 10_000).map(bytes),
@@ -62,6 +64,7 @@ def test_a_truncated_dead_letter_never_exceeds_its_limit(length, key, reason, li
     assert truncated.truncated is (len(truncated.body) < length)
 
 
+@pytest.mark.slow
 def test_a_value_that_does_not_fit_keeps_its_beginning_size_and_hash():
     value, key = b"abc" * 7_000_000, b"k" * 3_000_000
     truncated = rejected(value=value, original_key=key).truncate()
@@ -73,6 +76,7 @@ def test_a_value_that_does_not_fit_keeps_its_beginning_size_and_hash():
     assert DeadLetter.from_record(truncated.body, truncated.headers()) == truncated
 
 
+@pytest.mark.slow
 def test_a_dead_letter_without_its_value_has_the_size_and_hash_of_the_whole():
     value = b"abc" * 7_000_000
     bare = rejected(value=value, original_key=bytes(5_000), reason="ö" * 9_000).truncate().without_value()
@@ -87,7 +91,7 @@ def test_a_dead_letter_that_fits_stays_unchanged():
     assert rejected(value=None).without_value() == rejected(value=None)
 
 
-@pytest.mark.parametrize(
+@table(
     ("header", "raw"),
     [
         ("partition", b"-1"),

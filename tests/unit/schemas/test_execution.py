@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from switchgear_schemas import ToolExecution, ToolMetric
+from tests.support.table import table
 
 
 def test_only_the_tool_and_the_status_are_required():
@@ -31,7 +32,7 @@ def test_a_missing_required_field_is_named(missing):
     assert error.value.errors()[0]["loc"] == (missing,)
 
 
-@pytest.mark.parametrize(
+@table(
     ("field", "value"),
     [
         ("tool_name", ""),
@@ -83,6 +84,7 @@ def test_uuids_are_accepted_as_session_and_request_ids():
     assert event.session_id == event.request_id == str(session)
 
 
+@pytest.mark.slow
 @given(
     tool_name=st.text(min_size=1, max_size=256),
     status=st.sampled_from(["success", "error", "timeout", "rejected"]),

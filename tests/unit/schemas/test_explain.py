@@ -12,6 +12,7 @@ from switchgear_schemas.explain import explain, percent
 from switchgear_schemas.policy import Cusum
 from tests.support.cusum import run_length
 from tests.support.snippets import snippets
+from tests.support.table import table
 
 CUSUM = {
     "rule": "cusum", "value": 11.99, "threshold": 11.99, "sample": 8, "failed": 8, "tolerable_failure_rate": 0.1,
@@ -125,13 +126,13 @@ SENTENCES = [
 ]
 
 
-@pytest.mark.parametrize(("cause", "sentence"), SENTENCES, ids=[one["rule"] for one, _ in SENTENCES])
+@table(("cause", "sentence"), SENTENCES, ids=[one["rule"] for one, _ in SENTENCES])
 def test_explain_has_a_sentence_for_each_rule(cause, sentence):
     assert explain(cause) == sentence
     assert explain(Cause.model_validate(cause)) == sentence, "of the model as of JSON"
 
 
-@pytest.mark.parametrize(
+@table(
     ("state", "sentence"),
     [
         ("forced_open", "forced open by ada: maintenance"),
@@ -172,7 +173,7 @@ def test_counts_of_another_window_are_not_used_for_the_cause():
     assert explain(older, Counts(calls=3, failed=1)) == "more calls failed than a healthy tool's do"
 
 
-@pytest.mark.parametrize(
+@table(
     ("share", "shown"),
     [(0.5, "50 %"), (0.4999999, "49.99 %"), (1.0, "100 %"), (0.99999, "99.99 %"), (0.57, "57 %"), (0.29, "29 %"),
      (1 / 3, "33.33 %"), (0.0, "0 %"), (0.123, "12.3 %")],
@@ -185,9 +186,10 @@ def test_every_whole_percentage_is_shown_as_it_is():
     assert [percent(number / 100) for number in range(101)] == [f"{number} %" for number in range(101)]
 
 
-@pytest.mark.parametrize("tolerable", [0.001, 0.05, 0.1, 0.3])
-@pytest.mark.parametrize("broken", [0.35, 0.5, 0.9])
-@pytest.mark.parametrize("calls", [1_000, 54_321.5, 1_000_000])
+@pytest.mark.slow
+@table("tolerable", [0.001, 0.05, 0.1, 0.3])
+@table("broken", [0.35, 0.5, 0.9])
+@table("calls", [1_000, 54_321.5, 1_000_000])
 def test_a_healthy_tool_opens_less_often_than_the_sentence_says(tolerable, broken, calls):
     rule = Cusum(tolerable_failure_rate=tolerable, broken_failure_rate=broken, calls_between_false_opens=calls)
     detector = solve(rule)
@@ -204,6 +206,7 @@ def test_a_healthy_tool_opens_less_often_than_the_sentence_says(tolerable, broke
     )
 
 
+@pytest.mark.slow
 def test_explain_does_not_import_pydantic():
     code = "import sys; import switchgear_schemas.explain; sys.exit('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,9 +8,10 @@ from switchgear_schemas import Command, SettingsError
 from switchgear_schemas.families import family_circuit_id, family_of, is_family, partition_key
 from switchgear_schemas.partitioner import may_have_owned, owner_partition, partition_of
 from switchgear_schemas.settings import load_settings
+from tests.support.table import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("tool_name", "family"),
     [
         ("mcp:github:search", "mcp:github"),
@@ -27,7 +28,7 @@ def test_the_default_pattern_puts_the_tools_of_an_mcp_server_into_one_family(too
     assert family_of(tool_name) == family
 
 
-@pytest.mark.parametrize(
+@table(
     ("pattern", "tool_name", "family"),
     [
         ("http:*", "http:example.com:443/x", "http"),
@@ -43,7 +44,7 @@ def test_the_first_pattern_that_takes_a_name_gives_its_family(pattern, tool_name
     assert family_of(tool_name, pattern) == family
 
 
-@pytest.mark.parametrize("pattern", ["mcp", "*", "mcp:github", "m*:*", "mcp::*", "mcp:*:", "mcp:*:*,", "mcp:*:*,mcp:*"])
+@table("pattern", ["mcp", "*", "mcp:github", "m*:*", "mcp::*", "mcp:*:", "mcp:*:*,", "mcp:*:*,mcp:*"])
 def test_refuses_a_pattern_that_is_wrong_and_names_the_setting(pattern):
     with pytest.raises(SettingsError, match="family_pattern"):
         family_of("mcp:github:search", pattern)
@@ -61,6 +62,7 @@ def test_an_empty_pattern_in_the_environment_turns_families_off(monkeypatch):
     assert load_settings().family_pattern == ""
 
 
+@pytest.mark.slow
 @given(
     parts=st.lists(st.text(st.characters(exclude_characters=":", codec="utf-8"), min_size=1), min_size=1, max_size=5)
 )

@@ -6,6 +6,8 @@ import time
 from itertools import pairwise
 from uuid import UUID
 
+import pytest
+
 from switchgear_schemas.ids import metric_id_run, mint_metric_id
 
 
@@ -20,6 +22,7 @@ def test_a_run_of_metric_ids_has_4096_in_rising_order():
     assert all(first < second for first, second in pairwise(ids))
 
 
+@pytest.mark.slow
 def test_each_metric_id_of_a_run_is_a_version_7_uuid_of_now():
     before = int(time.time() * 1000)
     for text in minted(5_000):

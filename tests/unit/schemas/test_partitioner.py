@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from switchgear_schemas.partitioner import owner_partition
 
 
+@pytest.mark.slow
 @given(tool=st.text(min_size=1, max_size=256), partitions=st.integers(min_value=1, max_value=100))
 def test_the_owner_partition_is_that_of_aiokafkas_default_partitioner(tool, partitions):
     everyone = list(range(partitions))

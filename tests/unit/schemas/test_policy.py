@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from switchgear_schemas import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy
 from switchgear_schemas.enums import CALLER_ERRORS, DEFAULT_COUNTED, ErrorClass
 from switchgear_schemas.policy import FAMILY_DEFAULT, LOCAL_FAMILY_DEFAULT
+from tests.support.table import table
 
 
 def test_the_local_default_opens_after_five_failures_in_a_row_and_waits_a_minute():
@@ -26,7 +27,7 @@ def test_the_fleet_default_opens_by_rate_and_cusum_with_two_reporters():
     assert (FLEET_DEFAULT.cusum.tolerable_failure_rate, FLEET_DEFAULT.cusum.broken_failure_rate) == (0.10, 0.50)
 
 
-@pytest.mark.parametrize("classes", [{"tool"}, {"invalid_input"}, {"auth"}, {"cancelled"}, {"policy"}])
+@table("classes", [{"tool"}, {"invalid_input"}, {"auth"}, {"cancelled"}, {"policy"}])
 def test_errors_that_say_nothing_about_the_tools_health_do_not_count(classes):
     assert not classes & BreakerPolicy().counted_error_classes
 
@@ -36,7 +37,7 @@ def test_every_class_counts_or_is_a_caller_error_or_cancelled():
     assert DEFAULT_COUNTED | CALLER_ERRORS | {"cancelled"} == set(get_args(ErrorClass))
 
 
-@pytest.mark.parametrize(
+@table(
     ("wrong", "says"),
     [
         ({"failure_rate_treshold": 0.5}, "failure_rate_treshold"),

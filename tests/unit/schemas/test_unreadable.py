@@ -16,6 +16,7 @@ from switchgear_schemas.headers import UNREADABLE
 from switchgear_schemas.records import unreadable
 from switchgear_schemas.unreadable import BatchGuard, guard
 from tests.support.raw_batches import RawRecord, at_offset, batch, compressed, payload
+from tests.support.table import table
 
 HERE = TopicPartition("executions", 3)
 GOOD = RawRecord(b"good", b"key", [(b"name", b"value"), (b"null", None)])
@@ -30,7 +31,7 @@ def read(found: Any, reader: BatchGuard | None = None) -> list[ConsumerRecord[An
     return list((reader or BatchGuard()).read(found))
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@table("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_readable_records_are_the_same_as_without_the_guard(codec: str) -> None:
     one = batch(compressed(payload([GOOD] * 3), codec), 3, codec)
     two = at_offset(batch(payload([RawRecord()]), 1), 3)

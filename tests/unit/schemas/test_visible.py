@@ -7,7 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from switchgear_schemas import visible
+from tests.support.table import table
 from tests.support.unseen import HOSTILE, unseen
+
+pytestmark = pytest.mark.slow
 
 texts = st.text(st.one_of(st.characters(), st.sampled_from(HOSTILE + "\n\t\r \\u0aF\ud800\U000e0100"))) | st.text()
 
@@ -46,7 +49,7 @@ def test_escaping_twice_changes_nothing_more(text):
     assert visible.escaped(visible.escaped(text)) == visible.escaped(text)
 
 
-@pytest.mark.parametrize(
+@table(
     "text", ["mcp:server:tool", "שלום עולם", "مرحبا", "日本語", "naïve café", "e\u0301", "🚀🇩🇪", "─│…→", "\\d+ C:\\new"]
 )
 def test_letters_of_every_script_stay_as_they_are(text):
@@ -57,6 +60,7 @@ def test_the_lines_of_a_message_are_joined_and_its_text_stays():
     assert visible.sentence(" no\n\r\n  answer\x1b[31m\t now ") == "no answer\\u001b[31m now"
 
 
+@pytest.mark.deep
 def test_every_unicode_character_is_either_visible_or_escaped():
     every = [chr(code) for code in range(0x110000)]
     hidden = unseen("".join(every)) | {"\n"}

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from switchgear_schemas import InvalidExecutionError, ToolExecution
 from switchgear_schemas.execution import MAX_EVENT_BYTES
 from switchgear_schemas.wire import Execution, decode_execution, decode_valid_executions, encode
+from tests.support.table import table
 
 FIELDS = msgspec.structs.fields(Execution)
 
@@ -20,7 +21,7 @@ def test_struct_and_model_name_the_same_fields():
     assert {field.name for field in FIELDS} == set(ToolExecution.model_fields)
 
 
-@pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
+@table("field", FIELDS, ids=lambda field: field.name)
 def test_a_field_is_required_in_both_or_in_neither(field):
     assert field.required == ToolExecution.model_fields[field.name].is_required()
 
@@ -72,9 +73,7 @@ def test_every_field_of_the_struct_is_compared():
     assert set(VALUES) == {field.name for field in FIELDS}
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [(name, value) for name, values in VALUES.items() for value in [*values, None]]
-)
+@table(("name", "value"), [(name, value) for name, values in VALUES.items() for value in [*values, None]])
 def test_struct_and_model_accept_and_refuse_the_same_values(name, value):
     message = {"tool_name": "search", "status": "success", name: value}
     if (name, value) in [("execution_time_ms", "5"), ("execution_time_ms", True), ("input_size", "165")]:
@@ -95,7 +94,7 @@ def test_struct_and_model_accept_and_refuse_the_same_values(name, value):
         assert found == (None if value is None else getattr(wanted, name))
 
 
-@pytest.mark.parametrize(
+@table(
     ("message", "field", "reason"),
     [
         (None, "", "empty"),
@@ -131,6 +130,7 @@ def test_null_means_absent_and_unknown_fields_are_skipped():
     assert event.error_class is None
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_raise_no_other_error(value):
     try:
@@ -166,12 +166,13 @@ def one_by_one(values):
         return None
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(st.just(WHOLE), st.lists(PIECES, max_size=8).map(b"".join)), max_size=4))
 def test_messages_decoded_together_are_what_each_is_alone(values):
     assert decode_valid_executions(values) in (None, one_by_one(values))
 
 
-@pytest.mark.parametrize(
+@table(
     "values",
     [
         [WHOLE + WHOLE, WHOLE[:-1] + b',"metadata":{}', b"}"],

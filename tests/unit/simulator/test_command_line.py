@@ -2,8 +2,12 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.simulator.__main__ import main
 from tests.simulator.scenario import Scenario
+
+pytestmark = pytest.mark.slow
 
 SMALL = ["--processes", "10", "--tools", "5", "--hours", "0.05", "--calls-per-s", "4"]
 NAMES = [

@@ -5,7 +5,7 @@ import pytest
 from tests.simulator.scenario import Scenario
 from tests.simulator.simulation import Simulation
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep
 
 
 def test_every_invariant_holds_with_a_thousand_processes_and_two_hundred_tools():

@@ -15,6 +15,8 @@ from tests.simulator.healthy import (
 )
 from tests.support.cusum import run_length
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("failure_rate", [0.01, 0.05, 0.3, 0.6])
 def test_successes_fed_at_once_are_the_same_to_the_byte_as_one_by_one(failure_rate):

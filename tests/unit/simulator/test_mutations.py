@@ -28,7 +28,7 @@ from tests.simulator.network import Network
 from tests.simulator.simulation import Simulation
 from tests.unit.simulator.small import small
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep
 
 SEEDS = range(1, 5)
 

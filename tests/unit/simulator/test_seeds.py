@@ -8,6 +8,8 @@ import pytest
 from tests.simulator.simulation import Simulation
 from tests.unit.simulator.small import small
 
+pytestmark = pytest.mark.deep
+
 SEEDS = json.loads(Path(__file__).with_name("seeds.json").read_text())
 
 

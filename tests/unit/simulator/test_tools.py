@@ -33,6 +33,7 @@ def errors(tool, now, calls=2_000):
     return Counter(one.error.classification.error_class if one.error else None for one in found), found
 
 
+@pytest.mark.slow
 def test_outages_of_a_tool_follow_each_other_within_the_simulation(tools):
     assert sum(len(tool.schedule.outages) for tool in tools) > 1_000
     for tool in tools:
@@ -72,6 +73,7 @@ def test_a_healthy_tool_fails_at_its_base_rate():
     assert all(one.seconds <= CALL_LIMIT_S for one in calls)
 
 
+@pytest.mark.slow
 def test_each_kind_of_outage_fails_in_its_own_way():
     assert errors(of_kind("down"), 150.0)[0].keys() == {"server", "auth"}
     assert errors(of_kind("half"), 150.0)[0][None] == pytest.approx(900, rel=0.2)
@@ -102,6 +104,7 @@ def test_a_tool_is_healthy_only_while_its_server_is_and_a_server_only_while_all_
     assert tool.healthy_since(210.0) is None
 
 
+@pytest.mark.slow
 def test_most_tools_share_a_server_and_some_have_none_or_their_own(tools):
     of = Counter(None if tool.server is None else len(tool.server.tools) for tool in tools)
     assert of[None] == of[1] == 25

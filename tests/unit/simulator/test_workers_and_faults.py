@@ -6,7 +6,7 @@ from tests.simulator.simulation import Simulation
 from tests.simulator.workers import PATIENCE_S
 from tests.unit.simulator.small import small
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep
 
 QUIET = {
     "outage_every_s": 0.0,

@@ -15,6 +15,7 @@ from switchgear_sinks.clickhouse_errors import (
     clickhouse_code,
     clickhouse_message,
 )
+from tests.support.table import table
 
 PARSE = (
     "Code: 376. DB::Exception: Code: 376. DB::Exception: Cannot parse uuid zz: (while reading the value of key metric_id): (at row 2)\n"
@@ -39,7 +40,7 @@ def test_insert_failure_names_the_row_that_breaks_a_constraint() -> None:
     assert "status_is_known" in failure.reason
 
 
-@pytest.mark.parametrize("code", sorted(RETRIABLE))
+@table("code", sorted(RETRIABLE))
 def test_insert_is_retried_for_every_error_that_passes_by_itself(code: int) -> None:
     assert (
         classify_insert_failure(DatabaseError(f"Code: {code}. DB::Exception: later", code=code)).kind
@@ -86,7 +87,7 @@ def test_insert_is_retried_when_the_disk_is_full(error: Exception) -> None:
     assert (failure.kind, failure.disk_full) == (InsertFailureKind.RETRY, True)
 
 
-@pytest.mark.parametrize("code", [16, 60, 81, 47, 497, 516])
+@table("code", [16, 60, 81, 47, 497, 516])
 def test_insert_stops_for_an_error_that_neither_waiting_nor_removing_a_row_resolves(code: int) -> None:
     assert (
         classify_insert_failure(DatabaseError(f"Code: {code}. DB::Exception: no", code=code)).kind

@@ -6,9 +6,10 @@ import sys
 import pytest
 
 import switchgear_sinks
+from tests.support.table import table
 
 
-@pytest.mark.parametrize("name", switchgear_sinks.__all__)
+@table("name", switchgear_sinks.__all__)
 def test_every_public_name_can_be_imported(name):
     assert getattr(switchgear_sinks, name).__name__ in {name, "ToolExecution"}
     assert name in dir(switchgear_sinks)
@@ -19,6 +20,7 @@ def test_an_unknown_name_is_an_attribute_error():
         _ = switchgear_sinks.ToolMetrics
 
 
+@pytest.mark.slow
 def test_dead_letters_do_not_import_clickhouse():
     script = (
         "import sys, switchgear_sinks.dead; print([m for m in sys.modules if m.startswith(('clickhouse', 'chdb'))])"

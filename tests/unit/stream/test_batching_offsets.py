@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from faust.types import TP
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,6 +65,7 @@ def test_a_partition_starts_again_at_the_given_offset_after_a_rebalance():
     assert offsets.action(HERE, 7) is BatchAction.FOLD
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=12), st.sets(st.integers(0, 11)))
 def test_every_record_is_folded_even_if_batches_get_lost(sizes, lost):
     """A reader with a queue: a rewind reads on from the wanted offset, a lost batch never reaches the judge."""

@@ -93,6 +93,7 @@ async def test_putting_a_batch_waits_while_too_many_wait(running):
     await asyncio.wait_for(one_more, 5)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3_000)), max_size=40))
 def test_every_batch_is_in_one_group_and_a_partition_keeps_its_order(made):
     async def groups() -> list[list[SimpleNamespace]]:

@@ -32,6 +32,7 @@ def _restore(table, *values: bytes | None) -> None:
         table.restore(HERE, b"search", value)
 
 
+@pytest.mark.slow
 async def test_a_written_row_is_in_memory_at_once(table):
     table.write(2, b"search", _row(1))
     assert table.rows[b"search"] == _row(1)

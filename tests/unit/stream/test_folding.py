@@ -87,6 +87,7 @@ def test_a_record_that_fails_halfway_leaves_the_state_of_its_tool_unchanged(monk
     assert table.rows == clean.rows
 
 
+@pytest.mark.slow
 def test_names_that_only_a_failed_record_has_are_not_kept():
     table = Table()
     table.run(said(0))
@@ -96,6 +97,7 @@ def test_names_that_only_a_failed_record_has_are_not_kept():
     assert tools == {"search"}
 
 
+@pytest.mark.slow
 def test_ten_thousand_failing_records_take_one_log_line_and_linear_time(caplog):
     table = Table()
     table.run(*(said(number, f"t{number}") for number in range(1_000)))

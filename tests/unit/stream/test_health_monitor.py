@@ -23,6 +23,7 @@ async def test_lag_is_healthy_while_batches_are_finished_and_unhealthy_without_t
     assert await worker.problem_after(0) == ""
 
 
+@pytest.mark.slow
 async def test_a_worker_without_lag_is_healthy_without_any_batch():
     worker = StandingWorker(end=4, position=4)
     assert await worker.problem_after(10_000) == ""

@@ -17,6 +17,7 @@ async def worker():
     return made
 
 
+@pytest.mark.slow
 async def test_health_readiness_and_metrics_are_served(worker):
     handler = build_http(worker, worker.monitor, worker.metrics)
     async with (

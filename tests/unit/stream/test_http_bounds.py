@@ -9,6 +9,7 @@ from aiohttp import web
 
 from switchgear_stream.http import serving
 from tests.support.raw_http import FRAMINGS, GET, answers, asked, crowd
+from tests.support.table import table
 
 
 async def _ok(_: web.BaseRequest) -> web.Response:
@@ -17,12 +18,13 @@ async def _ok(_: web.BaseRequest) -> web.Response:
     return answer
 
 
-@pytest.mark.parametrize("sent", FRAMINGS.values(), ids=FRAMINGS)
+@table("sent", FRAMINGS.values(), ids=FRAMINGS)
 async def test_an_ambiguous_request_is_answered_at_most_once_and_what_follows_it_not_at_all(sent):
     async with serving(_ok, "127.0.0.1:0") as port:
         assert len(answers(await asyncio.to_thread(asked, port, sent))) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sent",
     [
@@ -38,6 +40,7 @@ async def test_a_request_that_does_not_end_is_closed_when_the_connections_life_i
         assert len(answers(await asyncio.to_thread(asked, port, sent))) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sent", [b"", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n"]
 )
@@ -56,6 +59,7 @@ async def test_an_answer_closes_its_connection_and_the_next_one_has_its_own_life
             assert answers(await asyncio.to_thread(asked, port, GET + GET)) == [200]
 
 
+@pytest.mark.slow
 async def test_malformed_requests_are_not_logged_and_errors_of_the_server_are(caplog):
     async def fail(_: web.BaseRequest) -> web.Response:
         raise LookupError("ours")

@@ -99,12 +99,14 @@ async def _fails_and_must_not_finish(bench, work) -> None:
         await asyncio.wait_for(task, 0.1)
 
 
+@pytest.mark.slow
 async def test_rows_are_on_the_broker_before_records_and_both_before_the_acknowledgement(bench):
     await bench.owner.batch(bench.batch(*[event(status="error")] * 3, b"bad"))
     assert bench.order == [f"rows of {PLACE.partition}: 1", "records: 1, dead: 1", "acknowledged"]
     assert bench.owner.states() == {"open": 1, "closed": 0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails_at", ["rows", "records"])
 @pytest.mark.parametrize("error", [TimeoutError(), KafkaConnectionError(), ValueError("a bug")])
 async def test_a_batch_that_can_not_be_written_is_never_acknowledged_and_ends_the_worker(bench, fails_at, error):
@@ -189,6 +191,7 @@ async def test_only_current_batches_without_a_gap_are_folded(bench):
     assert bench.rewound == [0]
 
 
+@pytest.mark.slow
 async def test_rows_that_one_partition_did_not_get_leave_the_whole_group_unacknowledged(bench):
     other = elsewhere(bench)
     bench.publisher.fails = KafkaConnectionError()

@@ -16,6 +16,8 @@ from faust.tables.recovery import Recovery
 from faust.transport import consumer as faust_consumer
 from faust.transport.drivers import aiokafka as driver
 
+from tests.support.table import table
+
 
 def _parameters(function: object) -> list[str]:
     return list(inspect.signature(function).parameters)  # type: ignore[arg-type]
@@ -29,7 +31,7 @@ def test_faust_and_aiokafka_have_the_versions_that_we_rely_on():
     assert (version("faust-streaming"), version("aiokafka")) == ("0.15.3", "0.14.0")
 
 
-@pytest.mark.parametrize(
+@table(
     ("function", "parameters"),
     [
         (driver.Consumer._getmany, ["self", "active_partitions", "timeout"]),
@@ -80,12 +82,14 @@ def test_faust_makes_its_consumer_from_the_transports_class():
     assert "self.Consumer(" in _source(faust.transport.base.Transport.create_consumer)
 
 
+@pytest.mark.slow
 def test_the_table_hook_is_awaited_before_the_first_event():
     source = _source(Recovery.on_recovery_completed)
     assert source.index("table.on_recovery_completed(") < source.index("perform_seek") < source.index("resume_flow")
     assert source.index("perform_seek") < source.index("flow_control.resume()")
 
 
+@pytest.mark.slow
 def test_aiokafka_waits_at_the_broker_for_the_time_that_we_set():
     assert "self._fetch_max_wait_ms," in _source(Fetcher)
     assert "self._fetcher = Fetcher(" in _source(aiokafka.AIOKafkaConsumer.start)

@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
+import pytest
+
 from switchgear.fleet import Changes
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_stream.publisher import by_partition
@@ -36,6 +38,7 @@ async def test_a_signal_ends_the_worker_with_code_zero():
     assert not watchdog.failed.done()
 
 
+@pytest.mark.slow
 async def test_a_task_that_raises_ends_the_worker_with_its_reason():
     code, watchdog = await _end(_broken())
     assert code == EX_SOFTWARE

@@ -8,9 +8,12 @@ import warnings
 import pytest
 
 from tests.support.shared_tool import SharedTool
+from tests.support.table import table
+
+pytestmark = pytest.mark.deep
 
 
-@pytest.mark.parametrize("turns", range(7))
+@table("turns", range(7))
 def test_shared_tool_closes_a_connection_that_arrives_as_it_ends(turns):
     """After some turns of the event loop, the connection is accepted and has no handler yet."""
 

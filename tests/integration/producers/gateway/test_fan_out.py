@@ -7,7 +7,7 @@ import pytest
 from switchgear_schemas.settings import Settings
 from tests.bench.fan_out import measure
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.deep
 
 CLIENTS, CIRCUITS, CHANGES = 200, 300, 12
 

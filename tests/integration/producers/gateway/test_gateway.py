@@ -21,7 +21,7 @@ from tests.support.processes import switchgear
 from tests.support.sinking import read_topic
 from tests.support.stream import eventually
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "from_a_span", "gen_ai.tool.call.id": "c1"}
 POLICY = '[tools."counted:*"]\nconsecutive_failures = 5\n'

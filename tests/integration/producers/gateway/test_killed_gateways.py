@@ -18,7 +18,7 @@ from tests.support.processes import Child, all_ended, run, switchgear
 from tests.support.resending import ResendingClient
 from tests.support.stream import eventually
 
-pytestmark = [pytest.mark.integration, pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(300)]
 
 KILLS = 10
 CLIENTS = 8

@@ -20,13 +20,14 @@ from switchgear_schemas.settings import Settings
 from tests.integrations.environments import HERE, INSTRUMENTED, python_of
 from tests.support.agents import AgentLink, Conductor
 from tests.support.gateway import RunningGateway, running_gateway
+from tests.support.limits import HAPPEN_S
 from tests.support.processes import environment, switchgear
 from tests.support.recovering import policy_text
 from tests.support.shared_tool import SharedTool
 from tests.support.sinking import read_topic
 from tests.support.typescript import built_client
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="module")]
 
 PROBES = 3
 WAIT_S = 2.5
@@ -34,7 +35,7 @@ HELD_S = 600
 """The circuits of tools ``held_…`` stay open."""
 FAILURES = 5
 """In a row, they open a circuit."""
-RECOVERY_S = 30.0
+RECOVERY_S = HAPPEN_S
 PROGRAMS = {
     "openinference over http": ("openinference", "http", "openinference/0.1"),
     "pydantic-ai over grpc": ("pydantic_ai", "grpc", "otel-genai/1.41"),
@@ -44,6 +45,11 @@ PROGRAMS = {
     "langfuse over grpc": ("langfuse", "grpc", "langfuse/5"),
 }
 """Library, protocol, and how the gateway calls the convention."""
+
+
+def deep(programs):
+    """Their libraries are in an environment of their own."""
+    return [pytest.param(program, marks=pytest.mark.deep) for program in programs]
 
 
 @dataclass
@@ -121,7 +127,7 @@ async def world(kafka, tmp_path_factory):
         yield World(settings, folder, gateway, tool, agents)
 
 
-@pytest.mark.parametrize("failing", ["typescript", "gateway", "kafka", *list(PROGRAMS)[:3]])
+@pytest.mark.parametrize("failing", ["typescript", "gateway", "kafka", *deep(list(PROGRAMS)[:3])])
 async def test_tool_that_fails_in_one_program_is_refused_in_all_agents_and_recovers_by_exactly_n_probes(world, failing):
     tool = world.tool
     await world.all_call("shared")
@@ -156,7 +162,7 @@ async def test_tool_that_fails_in_one_program_is_refused_in_all_agents_and_recov
     assert not any(each["failed"] for each in found.values()), found
 
 
-@pytest.mark.parametrize("program", list(PROGRAMS)[3:])
+@pytest.mark.parametrize("program", deep(list(PROGRAMS)[3:]))
 async def test_instrumented_program_alone_opens_the_circuit_of_its_tool_in_every_agent(world, program):
     library, way, convention = PROGRAMS[program]
     circuit = f"held_{library}_{way}"

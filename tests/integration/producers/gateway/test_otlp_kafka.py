@@ -16,8 +16,6 @@ from switchgear_gateway.otlp.submission import Result
 from tests.unit.producers.gateway.otlp.support import MCP, SERVER, Kafka, log_request, sample, span_request
 from tests.unit.producers.gateway.otlp.test_decoding import SPAN, as_json
 
-pytestmark = pytest.mark.integration
-
 SERVER_SPAN = {"id": 3, "parent": 2, "kind": SERVER, "attributes": MCP}
 
 

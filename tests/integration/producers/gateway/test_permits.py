@@ -18,8 +18,6 @@ from switchgear_cli.topics import ensure_topics
 from tests.support.gateways import GatewayClient, KafkaSubmit, gateway
 from tests.support.processes import switchgear
 
-pytestmark = pytest.mark.integration
-
 TOOL = "mcp:weather:get_forecast"
 PROBES = 3
 WAIT_S, LEASE_S = 2, 8

@@ -20,7 +20,7 @@ from tests.support.gateway import NDJSON, execution, lines
 from tests.support.raw_http import answers, connected, everything
 from tests.support.sinking import read_topic
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 POST = b"POST /v1/executions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %b\r\nContent-Type: application/x-ndjson\r\n"
 MEBIBYTE = 1_048_576

@@ -19,8 +19,6 @@ from tests.support.raw_batches import RawRecord, batch, compressed, payload, pro
 from tests.support.sinking import Message, assert_exact, produce, read_topic, sinking
 from tests.support.unseen import HOSTILE, unseen
 
-pytestmark = pytest.mark.integration
-
 GOOD = b'{"tool_name":"search","status":"error"}'
 
 

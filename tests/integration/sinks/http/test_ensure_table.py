@@ -16,8 +16,6 @@ from switchgear_sinks.repository import ToolMetricsRepository
 from switchgear_sinks.store import Database
 from tests.support.clickhouse_http import READER, ClickHouseServer, clickhouse_server
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseServer]:

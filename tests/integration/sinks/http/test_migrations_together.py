@@ -15,7 +15,6 @@ from switchgear_sinks.store import Store, open_store
 from tests.support.clickhouse_http import ClickHouseServer, clickhouse_server
 from tests.support.sinking import rollups_differ
 
-pytestmark = pytest.mark.integration
 AT_ONCE = 4
 DATABASES = 3
 

@@ -18,8 +18,6 @@ from tests.support.kafka import RunningKafka, unique_prefix
 from tests.support.records import execution
 from tests.support.sinking import Message, assert_exact, dead_letters, produce, sinking
 
-pytestmark = pytest.mark.integration
-
 
 async def run_to_its_end(settings: Settings) -> None:
     async with sinking(settings) as sink:

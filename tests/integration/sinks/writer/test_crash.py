@@ -32,8 +32,6 @@ from tests.support.sinking import (
     until,
 )
 
-pytestmark = pytest.mark.integration
-
 EVENTS = 120_000
 KILLS = 8
 BAD_EVERY = 5_000

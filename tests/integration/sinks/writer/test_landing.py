@@ -21,8 +21,6 @@ from tests.support.groups import rewind
 from tests.support.records import execution
 from tests.support.sinking import Message, Sinking, assert_exact, dead_letters, produce, sinking
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture
 def here(make_settings: Callable[..., Settings], tmp_path: Path) -> Settings:

@@ -10,14 +10,10 @@ import asyncio
 import os
 import time
 
-import pytest
-
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.writer import WriterLimits
 from tests.support.clickhouse_http import ClickHouseServer
 from tests.support.sinking import assert_exact, load, produce, sinking
-
-pytestmark = pytest.mark.integration
 
 SHORTENED = float(os.environ.get("SWITCHGEAR_TEST_SHORTENED", "30"))
 TWO_MINUTES_S = 120 / SHORTENED

@@ -21,7 +21,6 @@ from tests.support.raw_batches import RawRecord, batch, compressed, payload, pro
 from tests.support.records import execution
 from tests.support.sinking import Message, Sinking, assert_exact, dead_letters, produce, read_topic, sinking, until
 
-pytestmark = pytest.mark.integration
 MB = 1 << 20
 ODD = odd_executions()
 OWN = 0

@@ -17,8 +17,6 @@ from tests.support.clickhouse_http import ClickHouseServer
 from tests.support.processes import run, switchgear
 from tests.support.sinking import Sinking, assert_exact, fully_committed, load, produce, sinking, until
 
-pytestmark = pytest.mark.integration
-
 PATIENT = WriterLimits(batch_rows=500, batch_age_s=0.05, retry_first_s=0.05, retry_longest_s=0.3)
 
 

@@ -1,11 +1,10 @@
 """Lists of circuits keep the limits of receivers."""
 
-import pytest
-
 from switchgear_alerts.receivers.fitting import LONGEST_LINE, fitted, json_bytes
+from tests.support.table import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("lines", "longest", "shown"),
     [
         (["aaa", "bbb"], 8, ["aaa", "bbb"]),

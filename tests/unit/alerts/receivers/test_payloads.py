@@ -13,6 +13,7 @@ from switchgear_alerts.messages import Digest, Facts, ToolTally
 from switchgear_alerts.receivers import alertmanager, cloudevents, email, pagerduty, slack, teams, webhook
 from switchgear_alerts.receivers.base import Context, to_json
 from tests.support.alert_values import NOON, change, facts, message
+from tests.support.table import table
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 CONSOLE = "https://console.example.com/switchgear"
@@ -49,8 +50,9 @@ def check(name, value):
     kind(schema, format_checker=FormatChecker()).validate(json.loads(json.dumps(value)))
 
 
-@pytest.mark.parametrize("name", INCIDENTS)
-@pytest.mark.parametrize("console", [None, CONSOLE])
+@pytest.mark.slow
+@table("name", INCIDENTS)
+@table("console", [None, CONSOLE])
 def test_alerts_have_the_form_of_alertmanagers_openapi(name, console):
     alerts = [alertmanager.alert(each, {"cluster": "eu"}, console) for each in MESSAGES[name].changes]
     check("alertmanager", alerts)
@@ -65,7 +67,7 @@ def test_an_alert_has_the_same_labels_and_start_when_it_resolves_and_an_end():
     assert resolved["endsAt"] == "2026-11-21T12:01:00.000Z"
 
 
-@pytest.mark.parametrize("name", INCIDENTS)
+@table("name", INCIDENTS)
 def test_events_have_the_form_of_pagerdutys_openapi(name):
     for event in pagerduty.events(MESSAGES[name], "key", Context(CONSOLE, "prod")):
         check("pagerduty", event)
@@ -119,8 +121,8 @@ def test_forcing_one_circuit_of_a_group_does_not_acknowledge_the_pagerduty_alert
     assert [event["event_action"] for event in pagerduty.events(forced, "key", Context())] == ["trigger"]
 
 
-@pytest.mark.parametrize("name", MESSAGES)
-@pytest.mark.parametrize("console", [None, CONSOLE])
+@table("name", MESSAGES)
+@table("console", [None, CONSOLE])
 def test_slack_messages_keep_the_limits_of_blocks(name, console):
     check("slack", slack.payload(MESSAGES[name], console))
 
@@ -129,7 +131,7 @@ def slack_texts(body):
     return [text for block in body["blocks"] for text in (block.get("elements") or [block["text"]])]
 
 
-@pytest.mark.parametrize("name", MESSAGES)
+@table("name", MESSAGES)
 def test_names_and_errors_have_no_markup_mentions_and_emoji_in_slack(name):
     body = slack.payload(MESSAGES[name], CONSOLE)
     plain, (link,) = ([each for each in slack_texts(body) if each["type"] == kind] for kind in ("plain_text", "mrkdwn"))
@@ -164,8 +166,8 @@ def test_a_slack_digest_says_what_is_open_now_also_after_a_long_list():
     assert open_now == "Open now: search."
 
 
-@pytest.mark.parametrize("name", MESSAGES)
-@pytest.mark.parametrize("console", [None, CONSOLE])
+@table("name", MESSAGES)
+@table("console", [None, CONSOLE])
 def test_teams_cards_have_the_form_of_adaptive_cards(name, console):
     body = teams.payload(MESSAGES[name], console)
     (attachment,) = body["attachments"]
@@ -175,6 +177,7 @@ def test_teams_cards_have_the_form_of_adaptive_cards(name, console):
     assert len(json.dumps(body)) < 28_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["工" * 250, "🔥" * 250, "\u200b" * 250, "\U000e0001" * 250])
 def test_a_teams_card_of_many_circuits_with_long_names_keeps_the_limit_in_bytes(name):
     changes = [change(str(n), facts=facts(f"{n}{name}", why="由" * 500), thread="group-1") for n in range(20)]
@@ -193,7 +196,7 @@ def test_the_subject_of_a_cloudevent_has_no_control_characters():
     assert json.loads(to_structured_event(event).body)["subject"] == r"a\u000ab\u0085\ufffe"
 
 
-@pytest.mark.parametrize("name", MESSAGES)
+@table("name", MESSAGES)
 def test_events_have_the_form_of_the_cloudevents_schema(name):
     event = cloudevents.event(MESSAGES[name], "/switchgear/prod", CONSOLE)
     found = to_structured_event(event)
@@ -204,7 +207,7 @@ def test_events_have_the_form_of_the_cloudevents_schema(name):
     assert body["id"] == MESSAGES[name].id
 
 
-@pytest.mark.parametrize("name", MESSAGES)
+@table("name", MESSAGES)
 def test_webhook_bodies_have_the_form_that_standard_webhooks_recommends(name):
     body = json.loads(json.dumps(webhook.payload(MESSAGES[name], CONSOLE)))
     assert set(body) == {"type", "timestamp", "data"}
@@ -217,7 +220,7 @@ def test_the_link_to_the_console_names_the_tool():
     assert "console_url" not in webhook.payload(MESSAGES["opened"], None)["data"]
 
 
-@pytest.mark.parametrize("name", MESSAGES)
+@table("name", MESSAGES)
 def test_emails_can_be_sent_and_keep_their_id(name):
     first, again = (
         email.email_of(MESSAGES[name], "switchgear@example.com", ("ops@example.com",), CONSOLE).as_bytes()

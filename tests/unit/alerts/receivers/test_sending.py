@@ -73,6 +73,7 @@ async def sent(one, *messages):
         await one.close()
 
 
+@pytest.mark.slow
 async def test_a_webhook_is_signed_with_the_new_and_the_old_secret(server, monkeypatch):
     one = receiver(
         monkeypatch,
@@ -88,6 +89,7 @@ async def test_a_webhook_is_signed_with_the_new_and_the_old_secret(server, monke
         assert Webhook(secret).verify(body, headers)["type"] == "switchgear.incident.opened"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", range(23, 66))
 def test_a_webhook_takes_keys_of_24_to_64_bytes_padded_or_not(monkeypatch, length):
     padded = f"whsec_{base64.b64encode(bytes(range(length))).decode()}"
@@ -99,6 +101,7 @@ def test_a_webhook_takes_keys_of_24_to_64_bytes_padded_or_not(monkeypatch, lengt
             receiver(monkeypatch, WEBHOOK, NEW=secret)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 def test_the_command_of_the_hint_makes_a_secret_that_a_webhook_takes(monkeypatch):
     with pytest.raises(AlertsFileError) as caught:
@@ -108,6 +111,7 @@ def test_the_command_of_the_hint_makes_a_secret_that_a_webhook_takes(monkeypatch
     receiver(monkeypatch, WEBHOOK, NEW=made)
 
 
+@pytest.mark.slow
 async def test_pagerduty_gets_the_key_in_the_body_only(server, monkeypatch):
     one = receiver(monkeypatch, f'type = "pagerduty"\nurl = "{server.url}"\nrouting_key = "env:KEY"', KEY="the-key")
     await sent(one, message(change()))
@@ -117,6 +121,7 @@ async def test_pagerduty_gets_the_key_in_the_body_only(server, monkeypatch):
     assert "the-key" not in str(headers)
 
 
+@pytest.mark.slow
 async def test_pagerduty_gets_each_event_once_although_it_refuses_many_of_a_message(server, monkeypatch):
     one = receiver(monkeypatch, f'type = "pagerduty"\nurl = "{server.url}"\nrouting_key = "env:KEY"', KEY="the-key")
     many = message(*[change(f"tool-{n}", "resolved") for n in range(50)])
@@ -129,6 +134,7 @@ async def test_pagerduty_gets_each_event_once_although_it_refuses_many_of_a_mess
     assert taken == [f"tool-{n}@1" for n in range(50)]
 
 
+@pytest.mark.slow
 async def test_alertmanager_gets_a_login_and_open_alerts_again(server, monkeypatch):
     options = f'type = "alertmanager"\nurl = "{server.url}/prefix/"\nusername = "ada"\npassword = "env:PASSWORD"'
     one = receiver(monkeypatch, options, PASSWORD="pw")
@@ -140,6 +146,7 @@ async def test_alertmanager_gets_a_login_and_open_alerts_again(server, monkeypat
     assert [len(json.loads(body)) for _, _, body in server.requests] == [2, 1]
 
 
+@pytest.mark.slow
 async def test_cloudevents_are_structured_and_carry_the_token(server, monkeypatch):
     one = receiver(monkeypatch, f'type = "cloudevents"\nurl = "{server.url}"\ntoken = "env:TOKEN"', TOKEN="t")
     await sent(one, message(change()))
@@ -149,6 +156,7 @@ async def test_cloudevents_are_structured_and_carry_the_token(server, monkeypatc
     assert json.loads(body)["specversion"] == "1.0"
 
 
+@pytest.mark.slow
 async def test_slack_and_teams_take_their_url_from_a_secret_file(server, monkeypatch, tmp_path):
     (tmp_path / "url").write_text(f"{server.url}/services/T0/B0/secret\n")
     for kind in ("slack", "teams"):
@@ -157,6 +165,7 @@ async def test_slack_and_teams_take_their_url_from_a_secret_file(server, monkeyp
     assert {path for path, _, _ in server.requests} == {"/services/T0/B0/secret"}
 
 
+@pytest.mark.slow
 async def test_apprise_sends_text(server, monkeypatch):
     one = receiver(
         monkeypatch, 'type = "apprise"\nurls = ["env:URL"]', URL=f"json://127.0.0.1:{server.server_port}/hook"
@@ -172,6 +181,7 @@ async def test_apprise_sends_text(server, monkeypatch):
 HOSTILE = facts("<@U123>", last_error="502 <html> @everyone @here <!channel> <!subteam^S1> & co " + "x" * 450)
 
 
+@pytest.mark.slow
 async def test_apprise_mentions_no_person_or_channel(server, monkeypatch):
     one = receiver(
         monkeypatch, 'type = "apprise"\nurls = ["env:URL"]', URL=f"json://127.0.0.1:{server.server_port}/hook"
@@ -183,6 +193,7 @@ async def test_apprise_mentions_no_person_or_channel(server, monkeypatch):
     assert "@\u200beveryone" in body["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("url", "key", "longest"),
     [
@@ -219,6 +230,7 @@ async def test_a_long_text_comes_through_apprise_in_a_few_messages_that_the_serv
         assert "&lt;\u200bhtml&gt;" in "".join(bodies)  # it is HTML there
 
 
+@pytest.mark.slow
 def test_apprise_does_not_log_urls_with_their_tokens(server, monkeypatch, capsys):
     level = logging.getLogger("apprise").level
     configure_logging(load_settings(log_level="debug"))
@@ -230,6 +242,7 @@ def test_apprise_does_not_log_urls_with_their_tokens(server, monkeypatch, capsys
     assert "verysecret" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 async def test_apprise_tries_again_only_the_services_that_do_not_have_the_message(server, monkeypatch):
     one = receiver(
         monkeypatch,
@@ -246,6 +259,7 @@ async def test_apprise_tries_again_only_the_services_that_do_not_have_the_messag
     assert [path for path, _, _ in server.requests] == ["/good", "/good"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "permanent"),
     [(400, True), (404, True), (301, True), (408, False), (429, False), (500, False), (503, False)],
@@ -261,6 +275,7 @@ async def test_an_answer_says_whether_to_try_again(server, monkeypatch, status, 
     assert len(server.requests) == 1  # a redirect is not followed
 
 
+@pytest.mark.slow
 async def test_an_error_never_shows_the_secret_url_even_if_the_receiver_repeats_it(server, monkeypatch):
     url = f"{server.url}/services/T0/B0/verysecret"
     server.answer = (500, {}, f"cannot handle {url}".encode())
@@ -270,6 +285,7 @@ async def test_an_error_never_shows_the_secret_url_even_if_the_receiver_repeats_
     assert "verysecret" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "repeated",
     [
@@ -289,6 +305,7 @@ async def test_an_error_shows_no_part_of_a_secret_url(server, monkeypatch, repea
         assert hidden not in str(caught.value)
 
 
+@pytest.mark.slow
 async def test_an_error_shows_neither_the_login_nor_the_password_of_a_proxy(server, monkeypatch):
     login = base64.b64encode(b"ada:hunter2hunter2").decode()
     server.answer = (401, {}, f"got Basic {login} by http://eve:pw@127.0.0.1".encode())
@@ -301,6 +318,7 @@ async def test_an_error_shows_neither_the_login_nor_the_password_of_a_proxy(serv
     assert "eve" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "least", "most"),
     [
@@ -328,6 +346,7 @@ async def test_a_receiver_may_ask_for_a_wait_in_seconds_or_until_a_date_of_at_mo
     assert asked is None if least is None else least <= asked <= most
 
 
+@pytest.mark.slow
 async def test_a_token_file_with_a_byte_order_mark_is_read_without_it(server, monkeypatch, tmp_path):
     (tmp_path / "token").write_bytes("\ufefftoken-of-alertmanager\r\n".encode())
     one = receiver(monkeypatch, f'type = "alertmanager"\nurl = "{server.url}"\ntoken = "file:{tmp_path / "token"}"')
@@ -335,6 +354,7 @@ async def test_a_token_file_with_a_byte_order_mark_is_read_without_it(server, mo
     assert server.requests[0][1]["authorization"] == "Bearer token-of-alertmanager"
 
 
+@pytest.mark.slow
 async def test_a_receiver_that_is_away_is_tried_again(monkeypatch):
     one = receiver(monkeypatch, 'type = "slack"\nurl = "env:URL"', URL="http://127.0.0.1:9/verysecret")
     with pytest.raises(DeliveryError) as caught:

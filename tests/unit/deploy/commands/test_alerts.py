@@ -43,6 +43,7 @@ def answering(monkeypatch):
     server.server_close()
 
 
+@pytest.mark.slow
 def test_check_prints_the_receivers_and_routes(file, answering, capsys):
     assert run(["alerts", "check", str(file)]) == 0
     printed = capsys.readouterr().out
@@ -68,12 +69,14 @@ def test_check_of_a_wrong_file_fails_with_the_table_and_the_key(file, capsys):
     )
 
 
+@pytest.mark.slow
 def test_test_sends_an_example_and_prints_the_answers(file, answering, capsys):
     assert run(["alerts", "test", "slack", "--file", str(file)]) == 0
     assert capsys.readouterr().out == "opened: HTTP 200 ok\nresolved: HTTP 200 ok\n"
     assert ["Circuit open" in body for body in answering.bodies] == [True, False]
 
 
+@pytest.mark.slow
 def test_test_reports_a_refusal_without_the_secret_url(file, answering, capsys):
     answering.status = 403
     assert run(["alerts", "test", "slack", "--file", str(file)]) == 1

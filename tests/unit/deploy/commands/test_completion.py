@@ -10,6 +10,8 @@ from switchgear_cli.catalogue import COMMANDS
 from switchgear_cli.commands import completion
 from switchgear_cli.main import WRONG_USAGE, run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_script_of_each_shell_has_every_command_and_is_accepted_by_the_shell(shell, capsys):

@@ -11,7 +11,7 @@ from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.main import run
 from switchgear_schemas.settings import load_settings
 
-pytestmark = pytest.mark.engine
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

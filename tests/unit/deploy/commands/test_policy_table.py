@@ -12,6 +12,8 @@ from switchgear_cli.main import FAILED, run
 from switchgear_cli.operate.targets import KnownState
 from switchgear_sinks.operate import policy_in_force as in_force_module
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["mcp:calendar:list_events", "mcp:email:send", "[x]", "[bold]y[/bold]:warning:"]
 
 

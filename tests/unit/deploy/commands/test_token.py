@@ -56,6 +56,7 @@ def test_file_of_tokens_is_its_owners_alone_and_stays_so(switchgear, path):
     assert {each.name for each in path.parent.iterdir()} == {path.name, f".{path.name}.lock"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["tokens.toml", "tokens.json"])
 def test_revoked_token_lets_nobody_in_and_the_list_shows_it(switchgear, tmp_path, file):
     where = ["--tokens-file", str(tmp_path / file)]
@@ -72,6 +73,7 @@ def test_revoked_token_lets_nobody_in_and_the_list_shows_it(switchgear, tmp_path
     assert "sha256" not in table + json.dumps(found)
 
 
+@pytest.mark.slow
 def test_name_that_several_valid_tokens_have_is_not_revoked(switchgear, path):
     for _ in range(2):
         switchgear("create", "a", "--roles", "read")
@@ -119,6 +121,7 @@ def _create(number):
     return run(["token", "create", f"t{number}", "--roles", "read"])
 
 
+@pytest.mark.slow
 def test_tokens_that_are_created_at_the_same_time_are_all_kept(path):
     with multiprocessing.get_context("fork").Pool(4) as pool:
         assert pool.map(_create, range(8)) == [0] * 8

@@ -10,6 +10,8 @@ from switchgear.policies import PolicySet
 from switchgear_cli.main import FAILED, WRONG_USAGE, run
 from tests.support.tuning import OUTAGES, START, recorded, written
 
+pytestmark = pytest.mark.slow
+
 FEW = ("--candidates", "4", "--processes", "1")
 
 

@@ -24,6 +24,7 @@ from switchgear_cli.demo.tools import (
 )
 from switchgear_cli.up.plan import demo_policy_file
 from switchgear_schemas.policy import DEFAULT_COUNTED
+from tests.support.table import table
 
 FAILING, FLAPPING, SLOW = (
     next(tool for tool in TOOLS if tool.behaviour == behaviour) for behaviour in ("failing", "flapping", "slow")
@@ -41,7 +42,7 @@ def test_the_demo_has_a_dozen_tools_with_different_names():
     assert all(tool.name.startswith("mcp:") for tool in TOOLS)
 
 
-@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+@table("tool", TOOLS, ids=lambda tool: tool.name)
 def test_every_tool_is_well_when_it_is_not_broken(tool):
     assert counted_failure_rate(tool, 0.0) < 0.08
 
@@ -54,6 +55,7 @@ def test_the_failing_tool_breaks_for_one_stretch_of_each_cycle():
         assert not broken(FAILING, cycle + HEALTHY_S + BROKEN_S)
 
 
+@pytest.mark.slow
 def test_a_broken_tool_fails_nearly_always():
     assert counted_failure_rate(FAILING, HEALTHY_S + 1) > 0.9
     assert counted_failure_rate(FLAPPING, FLAP_S + 1) > 0.75
@@ -84,6 +86,7 @@ def test_a_tool_that_says_no_is_not_counted_against_it():
     assert classify(DemoServerError("503")).error_class == "transport"
 
 
+@pytest.mark.slow
 def test_tools_are_called_by_their_weight():
     chance = random.Random(1)
     calls = [choose(chance).name for _ in range(10_000)]

@@ -12,6 +12,7 @@ from switchgear_cli.emit.recording import prepare, recorded_at
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.execution import ToolExecution
 from switchgear_sinks.replay.history import parse_line
+from tests.support.table import table
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 WHOLE = {
@@ -75,7 +76,7 @@ def test_secrets_are_taken_out():
     assert json.loads(found.value)["error_message"] == "401 for Bearer [redacted]"
 
 
-@pytest.mark.parametrize(
+@table(
     ("change", "field"),
     [
         ({"metric_id": "abc"}, "metric_id"),

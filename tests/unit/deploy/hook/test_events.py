@@ -6,6 +6,7 @@ import pytest
 
 from switchgear_cli.hook.calls import Options
 from switchgear_schemas.families import circuit_name, model_name
+from tests.support.table import table
 
 TOOL = "mcp__weather__get_forecast"
 REFUSED = "connect ECONNREFUSED 127.0.0.1:4000"
@@ -188,7 +189,7 @@ def test_other_events_get_no_answer(session, event):
     assert session.send(event, tool_name=TOOL) is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "circuit"),
     [
         ("mcp__weather__get_forecast", "mcp:weather:get_forecast"),

@@ -15,6 +15,7 @@ from switchgear_cli.hook.run import parsed
 from switchgear_cli.json_file import JsonFileError
 from switchgear_cli.main import FAILED, run
 from switchgear_schemas.claude_code import guards
+from tests.support.table import table
 
 OTHERS = {
     "permissions": {"allow": ["mcp__weather__*"]},
@@ -122,6 +123,7 @@ def test_printing_writes_no_file(settings, capsys, monkeypatch):
     assert not settings.exists()
 
 
+@pytest.mark.slow
 def test_a_wrong_option_does_not_end_with_the_code_that_blocks_a_tool_call(capsys):
     for line in (["--tols", "x"], ["--terminal-after", "0"], ["--terminal-after"], ["--install", "--print"], ["x"]):
         assert run(["hook", "claude-code", *line]) == FAILED
@@ -129,7 +131,7 @@ def test_a_wrong_option_does_not_end_with_the_code_that_blocks_a_tool_call(capsy
     assert run(["hook", "claude-cod"]) == FAILED
 
 
-@pytest.mark.parametrize(
+@table(
     ("tools", "matched", "other"),
     [
         ("mcp__*", "mcp__a__b", "Bash"),

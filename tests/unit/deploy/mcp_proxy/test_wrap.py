@@ -6,11 +6,12 @@ import json
 import stat
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear_cli.json_file import JsonFileError
 from switchgear_cli.mcp_proxy.wrap import is_wrapped, unwrap_file, unwrapped, wrap_file, wrapped
+from tests.support.table import table
 
 STDIO = {"command": "npx", "args": ["-y", "server-github"], "env": {"TOKEN": "${TOKEN}"}, "disabled": False}
 REMOTE = {"type": "http", "url": "https://x.example/mcp", "headers": {"Authorization": "Bearer s3cret", "X-A": "1: 2"}}
@@ -58,7 +59,7 @@ def test_the_command_may_be_a_path_with_arguments():
     assert unwrapped(servers(a=found)) == servers(a=STDIO)
 
 
-@pytest.mark.parametrize(
+@table(
     "config",
     [
         {"servers": {"a": STDIO | {"type": "stdio"}}, "inputs": [{"id": "token", "type": "promptString"}]},
@@ -315,7 +316,7 @@ COMMANDS = st.sampled_from(
 )
 
 
-@settings(deadline=None)
+@pytest.mark.slow
 @given(CONFIGS, COMMANDS)
 def test_unwrapping_a_wrapped_configuration_gives_the_same_configuration(config, command):
     changed = wrapped(config, command)
@@ -323,7 +324,7 @@ def test_unwrapping_a_wrapped_configuration_gives_the_same_configuration(config,
     assert wrapped(changed, command) == changed
 
 
-@settings(deadline=None, max_examples=50)
+@pytest.mark.slow
 @given(CONFIGS, COMMANDS, st.sampled_from([None, 2, "\t"]))
 def test_unwrapping_a_wrapped_file_gives_the_same_bytes(tmp_path_factory, config, command, indent):
     file = tmp_path_factory.mktemp("any") / "mcp.json"

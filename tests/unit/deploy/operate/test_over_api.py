@@ -17,6 +17,9 @@ from switchgear_schemas.settings import Settings
 from switchgear_sinks.operate import send_command as send_command_module
 from switchgear_sinks.operate.command_result import CommandResult
 from switchgear_sinks.operate.send_command import this_person
+from tests.support.table import table
+
+pytestmark = pytest.mark.slow
 
 
 class Api:
@@ -103,7 +106,7 @@ def api(monkeypatch, to_kafka, tmp_path) -> Api:
     return found
 
 
-@pytest.mark.parametrize(
+@table(
     ("token", "kafka", "origin", "options", "over_api"),
     [
         (None, "default", "default", {}, True),
@@ -129,6 +132,7 @@ def test_a_command_goes_to_kafka_only_if_the_api_may_be_another_systems_or_an_op
     assert CommandOptions(**options).over_api(system) is over_api
 
 
+@pytest.mark.slow
 def test_without_a_token_the_command_carries_this_person_or_the_one_that_is_named(api, to_kafka):
     assert run(["open", "x"]) == 0
     assert run(["open", "x", "--actor", "ada", "--reason", "drill", "--for", "10m"]) == 0
@@ -138,6 +142,7 @@ def test_without_a_token_the_command_carries_this_person_or_the_one_that_is_name
     assert to_kafka == []
 
 
+@pytest.mark.slow
 def test_with_a_token_the_command_carries_no_actor_and_another_actor_goes_to_kafka(api, to_kafka, monkeypatch):
     monkeypatch.setenv("SWITCHGEAR_TOKEN", "sgt_x")
     assert run(["open", "x"]) == 0
@@ -161,6 +166,7 @@ def test_the_sentence_is_the_same_as_over_kafka(api, capsys):
     assert capsys.readouterr().out == "x: forced open, version 3, by ada: drill.\n"
 
 
+@pytest.mark.slow
 def test_names_globs_and_users_mean_what_they_mean_over_kafka(api, capsys):
     assert run(["open", "stored"]) == 0
     assert run(["open", "*", "--user", "u1", "--yes"]) == 0
@@ -174,6 +180,7 @@ def test_names_globs_and_users_mean_what_they_mean_over_kafka(api, capsys):
     assert len(api.sent) == 3
 
 
+@pytest.mark.slow
 def test_a_familys_policy_goes_through_the_api(api, to_kafka):
     assert run(["policy", "set", "mcp:github", "minimum_tools=3", "--family"]) == 0
     api.policies_set = ["mcp:github|family"]
@@ -182,6 +189,7 @@ def test_a_familys_policy_goes_through_the_api(api, to_kafka):
     assert to_kafka == []
 
 
+@pytest.mark.slow
 def test_clearing_what_is_not_set_is_an_error_and_nothing_is_sent(api, capsys):
     api.policies_set = ["mcp:*"]
     assert run(["policy", "clear", "mcp:?"]) == FAILED
@@ -194,6 +202,7 @@ def test_clearing_what_is_not_set_is_an_error_and_nothing_is_sent(api, capsys):
     assert run(["policy", "clear", "x"]) == FAILED
 
 
+@pytest.mark.slow
 def test_no_access_without_a_token_is_an_error_and_nothing_goes_to_kafka(api, to_kafka, capsys):
     for status in (401, 403):
         api.away = ApiAnswerError("This server needs a token.", hint="Send the header.", status=status)

@@ -4,13 +4,14 @@ import pytest
 
 from switchgear_cli.operate.policy_values import policy_from
 from switchgear_cli.usage import WrongUsageError
+from tests.support.table import table
 
 
 def _named(*assignments: str) -> dict[str, object]:
     return policy_from(assignments, None).model_dump(exclude_unset=True)
 
 
-@pytest.mark.parametrize(
+@table(
     ("assignment", "values"),
     [
         ("wait_duration_in_open_state_s=30", {"wait_duration_in_open_state_s": 30.0}),
@@ -43,7 +44,7 @@ def test_a_file_gives_values_and_what_is_assigned_goes_over_them(tmp_path):
     assert policy.model_dump(exclude_unset=True) == {"minimum_reporters": 3, "consecutive_failures": 2}
 
 
-@pytest.mark.parametrize(
+@table(
     ("assignments", "message"),
     [
         ([], "No value is named"),

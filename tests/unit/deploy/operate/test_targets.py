@@ -19,6 +19,8 @@ from switchgear_sinks.operate.command_result import CommandResult
 from switchgear_sinks.operate.known_state import KnownState
 from switchgear_sinks.operate.send_command import this_person
 
+pytestmark = pytest.mark.slow
+
 
 class Fleet:
     """What is known, without Kafka and without an API; and what was sent."""
@@ -150,6 +152,7 @@ def test_a_command_without_a_wait_reports_that_it_was_sent(commands_sent, capsys
     assert capsys.readouterr().out == "x: sent, not waited for.\n"
 
 
+@pytest.mark.slow
 def test_a_policy_carries_what_was_named_and_clear_carries_nothing(fleet):
     fleet.unread = True
     run(["policy", "set", "mcp:*", "minimum_reporters=3", "--reason", "calm"])
@@ -184,6 +187,7 @@ def test_several_tools_may_be_named_and_each_is_commanded_once(fleet):
     assert fleet.tools == ["mcp:x", "x"]
 
 
+@pytest.mark.slow
 def test_a_glob_means_the_known_tools_that_it_matches(fleet, capsys):
     fleet.add("mcp:y|user=u1")
     fleet.stored = ["mcp:stored", "other"]
@@ -192,6 +196,7 @@ def test_a_glob_means_the_known_tools_that_it_matches(fleet, capsys):
     assert capsys.readouterr().out == "mcp:stored: sent, not waited for.\nmcp:x: sent, not waited for.\n"
 
 
+@pytest.mark.slow
 def test_without_a_terminal_a_glob_lists_what_it_would_change_and_sends_nothing(fleet, capsys):
     fleet.add("mcp:y", state="half_open")
     assert run(["close", "mcp:*"]) == WRONG_USAGE
@@ -202,6 +207,7 @@ def test_without_a_terminal_a_glob_lists_what_it_would_change_and_sends_nothing(
     assert fleet.sent == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "sent", "code"), [("y", True, 0), ("YES", True, 0), ("n", False, 1), ("", False, 1)]
 )
@@ -214,6 +220,7 @@ def test_at_a_terminal_a_glob_is_asked_about(fleet, terminal, capsys, answer, se
     assert ("Nothing was sent." in error) is not sent
 
 
+@pytest.mark.slow
 def test_a_long_list_of_tools_is_cut(fleet, capsys):
     for number in range(300):
         fleet.add(f"many:{number}")
@@ -224,6 +231,7 @@ def test_a_long_list_of_tools_is_cut(fleet, capsys):
     assert "Add --yes to open 300 tools." in error
 
 
+@pytest.mark.slow
 def test_a_glob_that_matches_nothing_names_some_known_tools(fleet, capsys):
     assert run(["open", "nosuch:*", "--yes"]) == WRONG_USAGE
     assert capsys.readouterr().err == ("switchgear: 'nosuch:*' matches no known tool. Known tools: mcp:x, x.\n")
@@ -233,6 +241,7 @@ def test_a_glob_that_matches_nothing_names_some_known_tools(fleet, capsys):
     assert fleet.sent == []
 
 
+@pytest.mark.slow
 def test_a_known_name_with_wildcards_in_it_means_that_tool_alone(fleet, capsys):
     fleet.add("db[x]")
     fleet.add("dbx")
@@ -241,6 +250,7 @@ def test_a_known_name_with_wildcards_in_it_means_that_tool_alone(fleet, capsys):
     assert "'db[x]' is the name of a tool: 1 other that it matches is not meant." in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["open", "close", "reset", "disable", "metrics-only", "auto"])
 def test_a_name_that_nothing_knows_is_not_sent_and_the_nearest_is_named(fleet, capsys, name):
     fleet.add("mcp:weather:get_forecast")
@@ -258,6 +268,7 @@ def test_create_sends_a_name_that_nothing_knows_without_a_look_up(fleet):
     assert fleet.tools == ["new"]
 
 
+@pytest.mark.slow
 def test_a_policy_files_plain_names_are_known_and_its_globs_are_not_names(fleet, tmp_path, monkeypatch):
     file = tmp_path / "policies.toml"
     file.write_text('[tools."planned"]\njitter = 0.5\n[tools."mcp:*"]\njitter = 0.5\n')
@@ -270,6 +281,7 @@ def test_a_policy_files_plain_names_are_known_and_its_globs_are_not_names(fleet,
     assert fleet.tools == ["planned", "x"]
 
 
+@pytest.mark.slow
 def test_an_api_that_cannot_be_reached_is_mentioned_and_what_the_workers_know_still_counts(fleet, capsys):
     fleet.stored = None
     assert run(["open", "mcp:*", "--yes"]) == 0
@@ -284,6 +296,7 @@ def test_a_table_that_cannot_be_read_is_an_error_with_what_to_do(fleet, capsys):
     assert "With --create, names are not looked up." in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_user_or_session_of_a_glob_means_the_circuits_that_exist(fleet, capsys):
     for circuit_id in ("mcp:x|session=s1", "mcp:y", "mcp:y|session=s2"):
         fleet.add(circuit_id)
@@ -309,6 +322,7 @@ def test_json_is_one_object_a_line(fleet, capsys):
     assert [line["tool_name"] for line in lines] == ["mcp:x", "x"]
 
 
+@pytest.mark.slow
 def test_a_policy_by_glob_is_sent_as_it_is_and_a_tools_own_wants_a_known_name(fleet, capsys):
     assert run(["policy", "set", "nosuch:*", "jitter=0.5"]) == 0
     assert run(["policy", "set", "nosuch", "jitter=0.5"]) == WRONG_USAGE
@@ -317,6 +331,7 @@ def test_a_policy_by_glob_is_sent_as_it_is_and_a_tools_own_wants_a_known_name(fl
     assert fleet.tools == ["nosuch:*", "nosuch"]
 
 
+@pytest.mark.slow
 def test_clearing_what_is_not_set_sends_nothing_and_says_what_is(fleet, capsys):
     assert run(["policy", "clear", "x"]) == FAILED
     assert "Nothing is set for 'x': there is nothing to clear, and nothing was sent. No values are set" in (

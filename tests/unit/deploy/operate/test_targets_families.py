@@ -7,6 +7,8 @@ import pytest
 from switchgear_cli.main import WRONG_USAGE, run
 from tests.unit.deploy.operate.test_targets import Fleet, commands_sent, fleet, terminal
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["commands_sent", "fleet", "terminal"]
 SERVER, CIRCUIT = "mcp:github", "mcp:github|family"
 
@@ -32,6 +34,7 @@ def test_a_glob_stands_for_the_known_families_and_not_for_tools(fleet, terminal,
     assert "mcp:git* matches 2 families" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_family_that_no_worker_knows_is_refused_with_the_nearest_one_and_sent_with_create(fleet, capsys):
     assert run(["open", "mcp:githb", "--family"]) == WRONG_USAGE
     assert "did you mean mcp:github|family" in capsys.readouterr().err
@@ -46,6 +49,7 @@ def test_a_family_has_no_circuits_of_users(commands_sent, capsys):
     assert commands_sent == []
 
 
+@pytest.mark.slow
 def test_sets_and_clears_the_policy_of_a_family(fleet):
     assert run(["policy", "set", SERVER, "minimum_tools=3", "--family"]) == 0
     command = fleet.sent[0][1]

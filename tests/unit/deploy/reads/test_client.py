@@ -9,6 +9,8 @@ import pytest
 
 from switchgear_cli.reads.client import ApiAnswerError, ApiClient, ApiUnavailableError, connect
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def server():
@@ -130,6 +132,7 @@ def test_a_proxy_of_the_environment_is_not_asked(server, api, monkeypatch):
         assert client.circuits()["circuits"] == []
 
 
+@pytest.mark.slow
 def test_the_option_for_the_api_wins_over_the_setting(server, monkeypatch, tmp_path):
     monkeypatch.setenv("SWITCHGEAR_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("SWITCHGEAR_API_URL", "http://127.0.0.1:9")

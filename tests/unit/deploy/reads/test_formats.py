@@ -1,13 +1,12 @@
 """How values read in a table."""
 
-import pytest
-
 from switchgear_cli.reads.formats import ago, clock, count, duration, plain, share, state
+from tests.support.table import table
 
 NOW = "2026-03-01T12:00:00Z"
 
 
-@pytest.mark.parametrize(
+@table(
     ("milliseconds", "text"),
     [
         (0, "0 ms"), (0.04, "0.0 ms"), (0.4, "0.4 ms"), (9.94, "9.9 ms"), (10, "10 ms"), (150.4, "150 ms"),
@@ -19,7 +18,7 @@ def test_a_duration_has_the_unit_it_is_read_in(milliseconds, text):
     assert duration(milliseconds) == text
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "text"),
     [(1, "100 %"), (0.9996, "99.9 %"), (0.99999, "99.9 %"), (0.95, "95.0 %"), (0.0, "0.0 %"), (0.8765, "87.6 %")],
 )
@@ -31,7 +30,7 @@ def test_counts_have_thousands_separators():
     assert count(1_234_567) == "1,234,567"
 
 
-@pytest.mark.parametrize(
+@table(
     ("moment", "text"),
     [
         (None, "-"),
@@ -58,7 +57,7 @@ def test_states_are_shown_by_name_in_their_colours():
     assert state("some new state").style == ""
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "text"),
     [
         ("a\nb\t c", "a b c"),

@@ -64,6 +64,7 @@ def test_columns_sets_the_width_of_what_is_piped(capsys, monkeypatch, columns):
     assert columns - 12 < longest <= columns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", ["0", "1", "-5", "wide", "²", ""])
 def test_a_width_that_nothing_fits_in_is_ignored(monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
@@ -77,6 +78,7 @@ def test_a_width_that_nothing_fits_in_is_ignored(monkeypatch, columns):
     assert "--json" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", ["40", "59", "60", "200"])
 def test_help_names_every_option_in_one_piece_at_any_width(monkeypatch, capsys, columns):
     monkeypatch.setenv("COLUMNS", columns)
@@ -106,6 +108,7 @@ def on_a_terminal(environment: dict[str, str]) -> str:
     return found.decode()
 
 
+@pytest.mark.slow
 def test_a_terminal_has_colours_and_its_own_width_unless_columns_and_no_color_say_otherwise():
     plain = on_a_terminal({"COLUMNS": "70", "NO_COLOR": "1"})
     assert "\x1b[31m" not in plain

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from switchgear_cli.reads import output, tables
+from tests.support.table import table
 
 NOW = "2026-03-01T12:00:00Z"
 
@@ -104,10 +105,8 @@ SENTENCE = (
 )
 
 
-@pytest.mark.parametrize("width", [80, 100, 140])
-@pytest.mark.parametrize(
-    ("table", "more"), [("circuits", "; probe in 30 s"), ("history", "")], ids=["circuits", "history"]
-)
+@table("width", [80, 100, 140])
+@table(("table", "more"), [("circuits", "; probe in 30 s"), ("history", "")], ids=["circuits", "history"])
 def test_the_sentence_for_a_breach_wraps_without_losing_a_word(width, table, more):
     opened = circuit("mcp:weather:get_forecast", cause=BREACH)
     answer = {"circuits": [opened], "history": [opened], "checked_at": NOW}
@@ -342,8 +341,8 @@ def one_tool(name) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("table", EVERY_TABLE)
-@pytest.mark.parametrize("name", NAMES)
+@table("table", EVERY_TABLE)
+@table("name", NAMES)
 def test_a_name_up_to_45_columns_is_printed_whole_and_literally_at_a_hundred(table, name):
     shown = text_of(EVERY_TABLE[table](name))
     assert any(name in line.split() for line in shown.splitlines())

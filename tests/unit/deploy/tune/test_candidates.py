@@ -7,6 +7,7 @@ import pytest
 from switchgear.policies import PolicySet
 from switchgear_cli.tune.candidates import DEFAULT, PRESENT, Candidate, Proposal, draw, live_policies
 from switchgear_schemas.policy import FLEET_DEFAULT, BreakerPolicy
+from tests.support.table import table
 
 ODD = BreakerPolicy(
     failure_count=30,
@@ -30,8 +31,8 @@ def test_the_same_seed_draws_the_same_candidates_and_another_seed_others():
     assert drawn(count=10) == drawn()[:10]
 
 
-@pytest.mark.parametrize("present", [FLEET_DEFAULT, BreakerPolicy(), ODD])
-@pytest.mark.parametrize("failures", [True, False])
+@table("present", [FLEET_DEFAULT, BreakerPolicy(), ODD])
+@table("failures", [True, False])
 def test_every_candidate_is_a_possible_policy_over_the_present_one_and_enforces(present, failures):
     for candidate in [PRESENT, DEFAULT, *drawn(presents=[present], failures=failures)]:
         assert candidate.policy(present, 120.0).mode == "enforce"
@@ -80,7 +81,7 @@ def test_a_proposal_for_one_tool_has_one_table(tmp_path):
     assert PolicySet.load(path).effective('mcp:"a"') == candidate.policy(FLEET_DEFAULT, 100.0)
 
 
-@pytest.mark.parametrize("candidate", [DEFAULT, *drawn()[:12]])
+@table("candidate", [DEFAULT, *drawn()[:12]])
 def test_set_live_a_proposal_names_the_same_values_in_metrics_only_mode(candidate):
     policies = live_policies(Proposal.of(candidate, "mcp:*", SLOW_MS), "mcp:*")
     common = policies["mcp:*"]

@@ -9,6 +9,8 @@ from switchgear_cli.tune.outages import Calendar, Usual
 from switchgear_schemas.policy import BreakerPolicy
 from tests.support.tuning import made, outage
 
+pytestmark = pytest.mark.slow
+
 NEVER = BreakerPolicy()
 THREE = BreakerPolicy(consecutive_failures=3, wait_duration_in_open_state_s=20)
 PRICES = Prices(token_usd=0.001, second_usd=0.1, refused_usd=2.0, delay_usd=0.5)

@@ -29,7 +29,7 @@ PRICES = Prices(token_usd=0.001, second_usd=0.0, refused_usd=0.5, delay_usd=0.0)
 STRICT = Candidate({"consecutive_failures": 3, "wait_duration_in_open_state_s": 60, "cusum": None})
 DAY_AND_MORE = START + timedelta(seconds=100, hours=26)
 TOOLS = ("search", "seaside", "other")
-pytestmark = pytest.mark.engine
+pytestmark = pytest.mark.slow
 
 
 class Recording:
@@ -108,6 +108,7 @@ def test_every_circuit_of_a_glob_is_judged(found):
     assert {row.circuit_id: row.would_open for row in found.rows} == {"search": 1, "seaside": 0}
 
 
+@pytest.mark.deep
 def test_calls_before_the_time_that_is_asked_for_do_not_count(api):
     (row,) = judged(api, "search", since=START + timedelta(seconds=230)).rows
     assert (row.calls, row.failed, row.would_open) == (70, 23, 0)
@@ -127,6 +128,7 @@ def test_a_policy_that_would_have_cost_more_than_it_saved_is_to_be_taken_back(ap
     assert judging.sentences(found)[-1] == "To take it back: switchgear policy clear 'sea*'"
 
 
+@pytest.mark.deep
 def test_a_report_after_an_hour_says_that_a_day_says_more(api):
     said = judging.sentences(judged(api, now=START + timedelta(seconds=3700)))
     assert said[0].startswith("In 60 min ")
@@ -155,6 +157,7 @@ def test_the_command_prints_the_comparison(api, capsys):
     assert "the policy would have opened" in printed
 
 
+@pytest.mark.deep
 def test_stored_calls_are_searched_as_those_of_a_file_are(api, capsys):
     span = ("--since", START.isoformat(), "--until", (START + timedelta(seconds=400)).isoformat())
     assert run(["tune", "search", *span, "--api-url", api.url, "--json"]) == 0

@@ -10,6 +10,8 @@ from switchgear_cli.tune.known_outages import read_outages
 from switchgear_cli.tune.outages import Outage
 from switchgear_cli.usage import WrongUsageError
 
+pytestmark = pytest.mark.slow
+
 
 def read(tmp_path, content, tools=("mcp:a", "mcp:b", "llm:c")):
     path = tmp_path / "outages.json"

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from switchgear_cli.tune.outages import Calendar, estimate_outages, usual_of
+from tests.support.table import table
 from tests.support.tuning import OUTAGES, START, made, outage, recorded
+
+pytestmark = pytest.mark.slow
 
 
 def estimated(calls):
@@ -31,12 +34,13 @@ def test_a_time_in_which_a_tool_was_slow_is_found_though_no_call_failed():
     assert all(abs(each[0] - true[0]) < 15 for each, true in zip(found, OUTAGES, strict=True))
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("usually", [0.0, 0.05, 0.3])
+@table("seed", range(5))
+@table("usually", [0.0, 0.05, 0.3])
 def test_a_tool_that_fails_at_the_same_rate_all_the_time_has_no_outage(usually, seed):
     assert estimated(recorded((), usually=usually, seed=seed)) == []
 
 
+@pytest.mark.slow
 def test_a_burst_that_is_over_within_seconds_is_no_outage():
     assert estimated(recorded([(1000, 1002)], per_second=20, failing=1.0, seconds=2000)) == []
 

@@ -10,6 +10,8 @@ from switchgear_cli.tune.plot import draw_trade_off
 from switchgear_cli.tune.study import study
 from tests.support.tuning import logged, recorded
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def found():

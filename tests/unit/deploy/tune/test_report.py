@@ -12,7 +12,10 @@ from switchgear_cli.tune import report
 from switchgear_cli.tune.calls import CallLog
 from switchgear_cli.tune.cost import Cost, Prices
 from switchgear_cli.tune.study import Tried, study
+from tests.support.table import table
 from tests.support.tuning import logged, recorded
+
+pytestmark = pytest.mark.slow
 
 NEVER = PolicySet({"cusum": "off", "failure_rate_threshold": "off"}, source="never opens")
 
@@ -36,6 +39,7 @@ def text(found):
     return captured.get()
 
 
+@pytest.mark.slow
 def test_the_table_has_the_present_policy_the_default_the_best_and_its_neighbours(found):
     shown = report.shown(found)
     assert shown[:2] == [0, 1]
@@ -76,6 +80,7 @@ def test_the_document_is_json_with_the_costs_and_the_proposal(found):
     assert document["outages"][0]["start"].startswith("2026-03-01T12:")
 
 
+@pytest.mark.slow
 def test_thin_evidence_is_said_with_its_numbers():
     printed = text(searched(logged(recorded((), usually=0.1))))
     assert "Too little evidence: nothing is proposed." in printed
@@ -85,6 +90,7 @@ def test_thin_evidence_is_said_with_its_numbers():
     assert "[tools." not in printed
 
 
+@pytest.mark.slow
 def test_few_incidents_and_calls_that_were_refused_are_noted():
     log = logged(recorded([(600, 700)]))
     printed = text(searched(CallLog(log.calls, never_made=7, stamped=3)))
@@ -94,6 +100,7 @@ def test_few_incidents_and_calls_that_were_refused_are_noted():
     assert "are made up by --stamp." in printed
 
 
+@pytest.mark.slow
 def test_an_outage_across_the_middle_is_noted_with_what_the_calls_after_it_cost():
     found = searched(logged(recorded([(600, 700), (1900, 2100)])))
     assert "1 outage lasted from the first half into the second. On the 3,8" in text(found)
@@ -117,8 +124,6 @@ def test_a_best_that_costs_more_later_is_explained_by_the_part_that_grew_most(gr
     assert report.why_worse(Tried("present", before, before), Tried("#1", before, after)) == words
 
 
-@pytest.mark.parametrize(
-    ("amount", "shown"), [(0, "0"), (0.01234, "0.012"), (1.234, "1.23"), (12345.6, "12,346"), (-0.5, "-0.50")]
-)
+@table(("amount", "shown"), [(0, "0"), (0.01234, "0.012"), (1.234, "1.23"), (12345.6, "12,346"), (-0.5, "-0.50")])
 def test_money_has_as_many_digits_as_matter(amount, shown):
     assert report.usd(amount) == shown

@@ -8,7 +8,10 @@ from switchgear.policies import PolicySet
 from switchgear_cli.tune import report
 from switchgear_cli.tune.cost import Prices
 from switchgear_cli.tune.study import study
+from tests.support.table import table
 from tests.support.tuning import OUTAGES, logged, made, outage, recorded
+
+pytestmark = pytest.mark.slow
 
 ALWAYS = PolicySet({"cusum": "off", "failure_rate_threshold": "off"}, source="never opens")
 
@@ -51,7 +54,7 @@ def test_a_tool_that_is_only_slow_gets_a_slow_call_rule_and_keeps_its_failure_ru
     assert not {"cusum", "failure_rate_threshold", "consecutive_failures"} & values.keys()
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_same_seed_gives_the_same_answer_in_one_process_and_in_two():
     calls = recorded(seconds=1600, outages=[(300, 360), (1000, 1060)])
     one, again, two = (searched(calls, candidates=6, processes=number) for number in (1, 1, 2))
@@ -71,7 +74,7 @@ def test_outages_of_two_tools_at_one_time_are_one_incident():
     assert (found.tuned_on.outages, found.tuned_on.incidents) == (4, 2)
 
 
-@pytest.mark.parametrize(
+@table(
     ("calls", "failed"),
     [
         (recorded(()), 1),
@@ -88,6 +91,7 @@ def test_without_an_outage_in_the_first_half_evidence_is_thin_and_nothing_is_pro
     assert (found.failed > 0) == bool(failed)
 
 
+@pytest.mark.deep
 def test_a_best_of_the_first_half_that_costs_more_on_the_second_is_not_proposed():
     first, second = OUTAGES[:2], [(2400, 2430), (2500, 2530), (2600, 2630), (2700, 2730)]
     calls = recorded([*first, *second], failing=1.0, per_second=4)

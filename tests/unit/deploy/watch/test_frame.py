@@ -75,6 +75,7 @@ def test_a_frame_counts_the_states_and_says_why_since_when_and_when_the_next_pro
     assert "Last changes" in shown
 
 
+@pytest.mark.slow
 def test_a_frame_is_never_higher_than_the_terminal_and_says_how_much_is_left_out():
     many = replace(SEEN, answer={**SEEN.answer, "circuits": [circuit(f"tool-{n}", "open") for n in range(50)]})
     lines = text_of(many, height=20, footer="q quits").splitlines()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -249,6 +248,3 @@ class BreakerMachine(RuleBasedStateMachine):
 
 _OPENING = {"consecutive_failures", "failure_count", "failure_rate", "slow_call_rate", "wasted_tokens", "cusum"}
 TestBreakerAgreesWithTheOracle = BreakerMachine.TestCase
-TestBreakerAgreesWithTheOracle.settings = settings(
-    max_examples=150, stateful_step_count=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)

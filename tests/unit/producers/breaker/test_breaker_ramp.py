@@ -243,6 +243,7 @@ def test_an_open_circuit_with_a_ramp_is_not_a_snapshot():
         Breaker.restore(encode(saved), POLICY)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.floats(0, 8), st.sampled_from([OK, OK, OK, BAD, Result(ResultKind.IGNORED)])), max_size=60),
     st.integers(0, 60),

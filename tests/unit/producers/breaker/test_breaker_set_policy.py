@@ -4,6 +4,7 @@ import pytest
 
 from switchgear.breaker import Breaker, BreakerRejection, Result, ResultKind
 from switchgear_schemas.policy import FLEET_DEFAULT, BreakerPolicy, Cusum
+from tests.support.table import table
 
 BAD = Result(ResultKind.FAILURE, tokens=5, duration_ms=50.0, reporter="a")
 
@@ -29,7 +30,7 @@ def test_an_open_circuit_stays_open_until_its_instant():
     assert isinstance(breaker.try_acquire(64.0), BreakerRejection)
 
 
-@pytest.mark.parametrize(
+@table(
     "change",
     [
         {"sliding_window_size": 120},

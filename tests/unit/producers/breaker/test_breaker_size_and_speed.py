@@ -8,7 +8,10 @@ import pytest
 from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT
 
+pytestmark = pytest.mark.slow
 
+
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [FLEET_DEFAULT, LOCAL_DEFAULT], ids=["fleet", "local"])
 def test_a_circuit_takes_at_most_six_kilobytes(policy):
     result = Result(ResultKind.SUCCESS, 10.0, 5, "reporter-1")

@@ -44,6 +44,7 @@ def step_of(breaker, step, now, permits):
         breaker.command(step, now, actor="ana", until=now + 30 if step == "force_open" and len(permits) % 2 else None)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(RULES), st.lists(st.tuples(SECONDS, STEPS), max_size=12), SECONDS)
 def test_would_refuse_agrees_with_try_acquire_and_only_applies_timers(rules, life, later):
     breaker, now = made(**rules), 10_000.0

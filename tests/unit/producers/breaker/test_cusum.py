@@ -7,6 +7,7 @@ from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear.breaker.cusum import Detector, solve
 from switchgear_schemas.policy import BreakerPolicy, Cusum
 from tests.support.cusum import run_length
+from tests.support.table import table
 
 DEFAULT = solve(Cusum())
 
@@ -73,7 +74,8 @@ def test_the_mean_number_of_calls_to_open_at_a_broken_rate_is_as_documented(rate
     assert run_length(DEFAULT, rate) == pytest.approx(calls, rel=0.02)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.slow
+@table(
     "rule",
     [
         Cusum(tolerable_failure_rate=0.2, broken_failure_rate=0.6, calls_between_false_opens=500),
@@ -81,12 +83,13 @@ def test_the_mean_number_of_calls_to_open_at_a_broken_rate_is_as_documented(rate
         Cusum(tolerable_failure_rate=0.5, broken_failure_rate=0.8, calls_between_false_opens=100),
     ],
 )
-@pytest.mark.parametrize("rate", [0.05, 0.2, 0.5, 0.9])
+@table("rate", [0.05, 0.2, 0.5, 0.9])
 def test_the_run_length_is_that_of_the_whole_chain_solved_densely(rule, rate):
     detector = solve(rule)
     assert run_length(detector, rate) == pytest.approx(dense_run_length(detector, rate), rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.2, 0.3, 0.5, 0.9])
 def test_the_run_length_is_what_a_simulation_finds(rate):
     runs = 400 if rate == 0.2 else 2000
@@ -101,9 +104,8 @@ def test_the_height_is_the_smallest_that_gives_the_wanted_calls_between_false_op
     assert run_length(lower, 0.1) < wanted <= run_length(detector, 0.1)
 
 
-@pytest.mark.parametrize(
-    ("tolerable", "broken"), [(0.001, 0.999), (0.01, 0.011), (0.5, 0.51), (0.9, 0.95), (0.001, 0.002)]
-)
+@pytest.mark.slow
+@table(("tolerable", "broken"), [(0.001, 0.999), (0.01, 0.011), (0.5, 0.51), (0.9, 0.95), (0.001, 0.002)])
 def test_heights_are_found_for_extreme_rates(tolerable, broken):
     rule = Cusum(tolerable_failure_rate=tolerable, broken_failure_rate=broken, calls_between_false_opens=10_000)
     detector = solve(rule)
@@ -124,6 +126,7 @@ def test_successes_never_take_the_sum_below_zero():
     assert opened_after == 8
 
 
+@pytest.mark.slow
 def test_no_other_tuning_opens_sooner_at_the_share_that_a_detector_is_tuned_to():
     tuned = {share: solve(Cusum(broken_failure_rate=share)) for share in (0.2, 0.3, 0.5, 0.99)}
     for share in (0.2, 0.3, 0.5):

@@ -1,5 +1,7 @@
 import random
 
+import pytest
+
 from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear.breaker.evidence import Reporters
 from switchgear_schemas.policy import BreakerPolicy
@@ -54,6 +56,7 @@ def test_a_slow_call_rate_needs_a_minimum_of_reporters():
     assert breaker.record(0.0, Result(duration_ms=9, reporter="b")) is not None
 
 
+@pytest.mark.slow
 def test_a_sum_held_back_by_too_few_reporters_falls_again_at_the_next_successes():
     breaker = Breaker("c", BreakerPolicy(cusum={}, minimum_reporters=2), 0.0)
     breaker.record(0.0, Result(reporter="b"))

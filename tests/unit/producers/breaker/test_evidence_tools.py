@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind, family_result_kind
 from switchgear.breaker.snapshot import SnapshotError, decode, encode
 from switchgear_schemas.policy import FAMILY_DEFAULT, FLEET_DEFAULT, LOCAL_FAMILY_DEFAULT, BreakerPolicy
+from tests.support.table import table
 
 
 def bad(tool):
@@ -21,6 +22,7 @@ def breaker_of(**rules) -> Breaker:
     return Breaker("mcp:s|family", BreakerPolicy(failure_count=3, sliding_window_size=10, **rules), 0.0)
 
 
+@pytest.mark.slow
 def test_one_broken_tool_does_not_open_the_circuit_of_a_family_whose_other_tools_are_idle():
     breaker = breaker_of(minimum_tools=2)
     breaker.record(0.0, good("healthy"))
@@ -104,6 +106,7 @@ def test_a_tool_that_was_noted_and_has_no_result_holds_the_failures_of_another_o
     assert breaker.record(9.0, bad("idle")).cause.tools == 2
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.floats(0, 40)), max_size=60))
 def test_successes_of_noted_tools_that_a_quiet_circuit_leaves_out_change_no_decision(calls):
     """As the guard does it: it notes every tool at first, and again whenever the circuit forgets its evidence."""
@@ -129,7 +132,7 @@ def test_notes_no_more_tools_than_the_policy_asks_for():
     assert list(decode(breaker.snapshot()).evidence.called) == ["a", "b"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("status", "error_class", "kind"),
     [
         ("success", None, ResultKind.SUCCESS),

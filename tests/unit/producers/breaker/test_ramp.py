@@ -11,35 +11,41 @@ from hypothesis import strategies as st
 
 from switchgear.breaker.ramp import AFTER_RETRY_AFTER, Ramp, admits, in_words, phase_of, shares_of
 from switchgear_schemas import BreakerPolicy
+from tests.support.table import table
 
 POLICY = BreakerPolicy(recovery_ramp=(0.1, 0.25, 0.5), recovery_ramp_step_s=10)
 shares = st.floats(0.001, 1, exclude_max=True)
 phases = st.floats(0, 1, exclude_max=True)
 
 
+@pytest.mark.slow
 @given(shares, phases, st.integers(0, 10_000), st.integers(0, 3_000))
 def test_admits_the_share_of_any_calls_in_a_row_to_within_one_call(share, phase, first, length):
     admitted = sum(admits(n, share, phase) for n in range(first + 1, first + length + 1))
     assert abs(admitted - length * share) < 1 + 1e-6
 
 
+@pytest.mark.slow
 @given(shares, phases, st.integers(1, 1_000))
 def test_admits_the_same_calls_each_time_and_none_twice(share, phase, n):
     assert admits(n, share, phase) == admits(n, share, phase)
     assert sum(admits(each, share, phase) for each in range(1, n + 1)) == math.floor(n * share + phase)
 
 
+@pytest.mark.slow
 @given(phases, st.integers(1, 10_000))
 def test_admits_every_call_where_the_share_is_all(phase, n):
     assert admits(n, 1.0, phase)
 
 
+@pytest.mark.slow
 @given(phases, st.integers(1, 500))
 def test_a_larger_share_never_admits_fewer_calls(phase, length):
     counts = [sum(admits(n, share, phase) for n in range(1, length + 1)) for share in (0.1, 0.25, 0.5, 0.75)]
     assert counts == sorted(counts)
 
 
+@pytest.mark.slow
 def test_processes_that_make_one_call_each_admit_the_share_together():
     rng = random.Random(1)
     names = [f"service-{rng.getrandbits(48):012x}" for _ in range(20_000)]
@@ -107,9 +113,7 @@ def test_the_share_never_falls_when_the_policy_changes():
     assert ramp.follow(BreakerPolicy()) is None
 
 
-@pytest.mark.parametrize(
-    ("failed", "calls", "breaches"), [(4, 4, False), (2, 5, False), (3, 5, True), (3, 6, True), (3, 7, False)]
-)
+@table(("failed", "calls", "breaches"), [(4, 4, False), (2, 5, False), (3, 5, True), (3, 6, True), (3, 7, False)])
 def test_half_of_at_least_five_calls_must_fail(failed, calls, breaches):
     ramp = Ramp.begin(POLICY, 0.0)
     assert ramp is not None

@@ -9,6 +9,7 @@ import pytest
 from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear.breaker.snapshot import FORMAT, SnapshotError
 from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy
+from tests.support.table import table
 
 GOLDEN = Path(__file__).parent / "golden"
 EPOCH = 1_700_000_000.0
@@ -55,12 +56,12 @@ def lives():
 LIVES = [(name, policy, breaker.snapshot()) for name, policy, breaker in lives()]
 
 
-@pytest.mark.parametrize(("name", "policy", "saved"), LIVES, ids=[life[0] for life in LIVES])
+@table(("name", "policy", "saved"), LIVES, ids=[life[0] for life in LIVES])
 def test_a_restored_snapshot_has_the_same_bytes(name, policy, saved):
     assert Breaker.restore(saved, policy).snapshot() == saved
 
 
-@pytest.mark.parametrize(("name", "policy", "saved"), LIVES, ids=[life[0] for life in LIVES])
+@table(("name", "policy", "saved"), LIVES, ids=[life[0] for life in LIVES])
 def test_a_restored_breaker_goes_on_as_the_one_that_was_saved(name, policy, saved):
     one, other = Breaker.restore(saved, policy), Breaker.restore(saved, policy)
     for step in range(300):
@@ -73,12 +74,13 @@ def test_a_restored_breaker_goes_on_as_the_one_that_was_saved(name, policy, save
     assert one.snapshot() == other.snapshot()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [FLEET_DEFAULT, LOCAL_DEFAULT])
 def test_a_busy_circuit_of_a_default_policy_takes_at_most_two_kilobytes(policy):
     assert len(busy(policy.model_copy(update={"consecutive_failures": None})).snapshot()) <= 2048
 
 
-@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.msgpack")), ids=lambda path: path.stem)
+@table("path", sorted(GOLDEN.glob("*.msgpack")), ids=lambda path: path.stem)
 def test_stored_snapshots_of_every_released_format_are_read(path):
     expected = json.loads(path.with_suffix(".json").read_text())
     breaker = Breaker.restore(path.read_bytes(), BreakerPolicy.model_validate(expected["policy"]))
@@ -147,7 +149,7 @@ def changed(life, place, value):
 EVIDENCE = 16
 
 
-@pytest.mark.parametrize(
+@table(
     ("life", "place", "value", "message"),
     [
         ("open", [2], 99, r"`int` <= 5 - at `\$\[2\]`"),
@@ -189,6 +191,7 @@ def test_refuses_a_snapshot_of_a_state_that_no_circuit_can_have(life, place, val
         Breaker.restore(changed(life, place, value), policy)
 
 
+@pytest.mark.slow
 def test_a_snapshot_with_one_damaged_field_is_refused_or_restores_a_working_breaker():
     damaged = [-1, 2**62, 2**63 - 1, float("nan"), float("inf"), 1e300, None, "x", [], 7]
     refused = restored = 0

@@ -3,13 +3,12 @@
 import re
 from pathlib import Path
 
-import pytest
-
 import switchgear
 from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind
 from switchgear_schemas import explain as module
 from switchgear_schemas.explain import explain
 from switchgear_schemas.policy import FLEET_DEFAULT, BreakerPolicy, Cusum
+from tests.support.table import table
 
 OK = Result(duration_ms=10)
 BAD = Result(ResultKind.FAILURE, duration_ms=10)
@@ -29,7 +28,7 @@ def fed(policy, *results) -> str:
     return words_of(breaker)
 
 
-@pytest.mark.parametrize(
+@table(
     ("rules", "results", "sentence"),
     [
         ({"consecutive_failures": 3}, [OK, BAD, BAD, BAD], "3 calls in a row failed (the limit is 3)"),

@@ -2,11 +2,12 @@ import pytest
 
 from switchgear.breaker import BreakerPermit, Result, ResultKind, result_kind
 from switchgear_schemas.policy import BreakerPolicy
+from tests.support.table import table
 
 DEFAULT = BreakerPolicy()
 
 
-@pytest.mark.parametrize(
+@table(
     ("status", "error_class", "outcome"),
     [
         ("success", None, ResultKind.SUCCESS),

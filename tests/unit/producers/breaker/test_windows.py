@@ -83,6 +83,7 @@ def test_a_count_window_holds_the_last_calls_only():
     assert (window.calls, window.failed, window.slow, window.tokens) == (3, 1, 0, 2)
 
 
+@pytest.mark.slow
 def test_a_count_window_agrees_with_a_list():
     chance = random.Random(3)
     window, calls = CountWindow(7), []

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from switchgear.arguments import OptionError
 from switchgear.caching.cache import Cached, CachePolicy, ResultCache, result_caches
 from tests.support.clock import Clock
+from tests.support.table import table
 
 
 async def marked_async(value, _age_s):
@@ -133,7 +134,7 @@ def test_drops_the_result_that_was_used_longest_ago(clock):
     assert cache.get("c").value == 3
 
 
-@pytest.mark.parametrize(
+@table(
     ("wrong", "named"),
     [
         ({"ttl_s": -1}, "ttl_s"),
@@ -168,6 +169,7 @@ def test_mark_stale_need_not_be_hashable(clock):
     assert cache("t", CachePolicy(ttl_s=1, stale_for_s=9, mark_stale=Unhashable())).get("oslo") is None
 
 
+@pytest.mark.slow
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from(["put", "get"]), st.integers(0, 6), st.floats(0, 30, allow_nan=False)), max_size=60
@@ -193,6 +195,7 @@ def test_never_serves_an_old_or_unknown_result_and_never_keeps_too_many(steps, s
         assert len(cache) <= size
 
 
+@pytest.mark.slow
 def test_threads_share_a_cache_safely(clock):
     cache = ResultCache(CachePolicy(max_entries=8), clock)
     wrong = []

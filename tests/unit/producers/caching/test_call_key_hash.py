@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from switchgear.caching.call_key import UnhashableParameterError, parameters_hash
+from tests.support.table import table
 
 KEY = b"a deployment's secret"
 
@@ -17,7 +18,7 @@ def test_order_of_keywords_does_not_change_the_hash():
     assert parameters_hash(KEY, ["x", 1], {"a": 1, "b": 2}) == parameters_hash(KEY, ["x", 1], {"b": 2, "a": 1})
 
 
-@pytest.mark.parametrize(
+@table(
     ("args", "kwargs"),
     [(["x", 2], {}), ([1, "x"], {}), (["x"], {"a": 1}), ([], {}), ([["x", 1]], {}), (["x", "1"], {})],
 )
@@ -29,6 +30,7 @@ def test_another_key_gives_another_hash():
     assert parameters_hash(KEY, ["x"]) != parameters_hash(b"another", ["x"])
 
 
+@pytest.mark.slow
 def test_hash_is_the_same_in_another_process():
     code = (
         f"from switchgear.caching.call_key import parameters_hash; print(parameters_hash({KEY!r}, ['x', {{'b': 1}}]))"

@@ -14,6 +14,7 @@ import pytest
 
 from switchgear import CachePolicy, Switchgear
 from switchgear.caching.call_key import parameters_hash
+from tests.support.table import table
 
 
 def hashed(value: Any) -> str:
@@ -69,7 +70,7 @@ class OfMsgspec(msgspec.Struct, dict=True):
         return self.text.split()
 
 
-@pytest.mark.parametrize("kind", [OfDataclass, OfAttrs, OfPydantic, OfMsgspec, HashedInDict])
+@table("kind", [OfDataclass, OfAttrs, OfPydantic, OfMsgspec, HashedInDict])
 def test_cached_property_does_not_change_the_hash(kind):
     asked = kind("a b") if kind is not OfPydantic else kind(text="a b")
     before = hashed(asked)

@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, HttpUrl, SecretStr
 
 from switchgear.caching.call_key import UnhashableParameterError, parameters_hash
+from tests.support.table import table
 
 KEY = b"a deployment's secret"
 
@@ -117,7 +118,7 @@ def test_difference_deep_inside_changes_the_hash():
     assert hashed({"a": [ByCity((one,))]}) != hashed({"a": [ByCity((other,))]})
 
 
-@pytest.mark.parametrize(
+@table(
     "make",
     [
         lambda: ByCity("x"),
@@ -149,6 +150,7 @@ def test_order_of_sets_and_dicts_does_not_change_the_hash():
     assert hashed({"a": 1, "b": 2}) == hashed({"b": 2, "a": 1})
 
 
+@pytest.mark.slow
 def test_hash_of_every_type_is_the_same_in_another_process():
     values = "{8, 0, 'x'}, {1: (2,)}, b'x', float('inf'), 1.5j, frozenset('abc')"
     code = (
@@ -187,7 +189,7 @@ class Holding:
     inside: Any = field(default_factory=Plain, repr=False, compare=False)
 
 
-@pytest.mark.parametrize(
+@table(
     "value",
     [
         object(),
@@ -240,6 +242,7 @@ ANYTHING = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(ANYTHING, ANYTHING)
 def test_different_values_have_different_hashes(one, other):
     if repr(one) == repr(other):

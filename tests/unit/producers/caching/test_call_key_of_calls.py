@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, SecretStr
 
 from switchgear import CachePolicy, DuplicateCallError, Switchgear
 from switchgear.caching import call_key
+from tests.support.table import table
 
 KEPT = CachePolicy(ttl_s=60)
 NOTHING = object()
@@ -74,7 +75,7 @@ def test_function_shares_results_however_its_arguments_are_written(kept):
     assert (guarded(2), guarded(1, "km"), guarded(1, page=2)) == (2, 3, 4)
 
 
-@pytest.mark.parametrize(
+@table(
     "function",
     [
         lambda a, b=2, c=3: (a, b, c),

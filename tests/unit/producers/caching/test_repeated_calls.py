@@ -81,6 +81,7 @@ def test_forgets_an_ended_session_and_no_other(counter):
     assert counter.noted("t", "search", "k") == 2
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0, 200, allow_nan=False), max_size=80))
 def test_counts_exactly_the_calls_within_the_window(waits):
     clock = Clock()

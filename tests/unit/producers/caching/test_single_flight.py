@@ -118,6 +118,7 @@ def test_a_follower_that_waited_too_long_makes_the_call_itself():
     assert len(flights) == 0
 
 
+@pytest.mark.slow
 def test_of_followers_that_waited_too_long_one_makes_the_call_and_the_others_wait_for_it():
     flights, made, found = SingleFlight(wait_s=0.2), [], []
     started, release = threading.Event(), threading.Event()
@@ -177,6 +178,7 @@ def test_two_single_flight_objects_share_nothing(flights):
 # -- what remains -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_single_flight_keeps_no_result(flights):
     class Answer:
         pass

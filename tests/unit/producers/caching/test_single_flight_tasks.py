@@ -306,6 +306,7 @@ async def test_followers_wait_as_long_as_the_time_limit_of_the_tool(monkeypatch)
     assert calls == ["a"]
 
 
+@pytest.mark.slow
 async def test_under_load_every_caller_gets_the_result_of_its_own_key(flights):
     """Many keys, many tasks, random cancellation: no caller hangs, none gets another key's result, nothing is left."""
     made = 0

@@ -11,6 +11,9 @@ import botocore.session
 import pytest
 
 from switchgear.classify import Classification, classify
+from tests.support.table import table
+
+pytestmark = pytest.mark.slow
 
 
 def client_error(code, status, headers=None):
@@ -21,7 +24,7 @@ def client_error(code, status, headers=None):
     return botocore.exceptions.ClientError(response, "GetObject")
 
 
-@pytest.mark.parametrize(
+@table(
     ("code", "status", "expected"),
     [
         ("ThrottlingException", 400, "rate_limited"),
@@ -62,7 +65,7 @@ def amid_a_stream(event, body):
     return botocore.exceptions.EventStreamError(parsed, "ConverseStream")
 
 
-@pytest.mark.parametrize(
+@table(
     ("event", "expected"),
     [
         ("throttlingException", "rate_limited"),
@@ -78,7 +81,7 @@ def test_error_in_an_aws_event_stream_is_classified_by_its_code(event, expected)
     assert classify(error) == Classification(expected)
 
 
-@pytest.mark.parametrize(
+@table(
     ("code", "expected"),
     [
         ("InternalServerError", "server"),
@@ -128,6 +131,7 @@ def raised(call):
     raise AssertionError("nothing was raised")
 
 
+@pytest.mark.slow
 def test_classifies_errors_of_a_real_aws_client(make_client, unreachable, url):
     refused = raised(make_client(unreachable).list_buckets)
     assert isinstance(refused, botocore.exceptions.EndpointConnectionError)
@@ -143,7 +147,7 @@ def test_classifies_errors_of_a_real_aws_client(make_client, unreachable, url):
     assert classify(wrong) == Classification("invalid_input")
 
 
-@pytest.mark.parametrize(
+@table(
     ("error", "expected"),
     [
         (botocore.exceptions.ConnectTimeoutError(endpoint_url="x"), "timeout"),

@@ -6,9 +6,10 @@ import pytest
 import redis
 
 from switchgear.classify import Classification, classify
+from tests.support.table import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("error", "expected"),
     [
         (redis.TimeoutError(), "timeout"),
@@ -46,8 +47,8 @@ def of(module, *names, **fields):
     return error
 
 
-@pytest.mark.parametrize("field", ["sqlstate", "pgcode"])
-@pytest.mark.parametrize(
+@table("field", ["sqlstate", "pgcode"])
+@table(
     ("state", "expected"),
     [
         ("08006", "transport"),
@@ -67,8 +68,8 @@ def test_classifies_an_sqlstate(field, state, expected):
     assert classify(of("psycopg.errors", "SomeError", **{field: state})) == Classification(expected)
 
 
-@pytest.mark.parametrize("module", ["psycopg", "psycopg2"])
-@pytest.mark.parametrize(
+@table("module", ["psycopg", "psycopg2"])
+@table(
     ("name", "expected"),
     [("OperationalError", "transport"), ("InterfaceError", "transport"), ("ProgrammingError", "invalid_input")],
 )

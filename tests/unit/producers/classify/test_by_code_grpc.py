@@ -106,6 +106,7 @@ async def test_reads_retry_info_over_the_wire(address):
     assert classify(await raised_async(address, "UNAVAILABLE retry-info")) == Classification("transport", 12.5)
 
 
+@pytest.mark.slow
 async def test_deadline_is_timeout_and_missing_server_is_transport(address, unreachable):
     assert classify(raised(address, "SLEEP", timeout=0.2)).error_class == "timeout"
     gone = unreachable.removeprefix("http://")

@@ -18,6 +18,7 @@ import requests.adapters
 import urllib3
 
 from switchgear.classify import Classification, classify, outage_in_text
+from tests.support.table import table
 
 
 def of_urllib(address):
@@ -149,6 +150,7 @@ async def test_truncated_answer_has_class_transport(url, client):
     assert classify(await raised(client, f"{url}/cut")) == Classification("transport")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", [*CLIENTS, of_urllib3])
 async def test_late_answer_has_class_timeout(url, client):
     assert classify(await raised(client, f"{url}/slow")) == Classification("timeout")
@@ -182,13 +184,13 @@ async def test_unknown_host_has_class_transport(client):
     assert classify(await raised(client, "http://switchgear.invalid")).error_class == "transport"
 
 
-@pytest.mark.parametrize("client", [of_httpx, of_requests, of_aiohttp, of_urllib])
-@pytest.mark.parametrize("address", ["no-scheme", "ftpx://host", "http://"])
+@table("client", [of_httpx, of_requests, of_aiohttp, of_urllib])
+@table("address", ["no-scheme", "ftpx://host", "http://"])
 async def test_impossible_address_has_class_invalid_input(client, address):
     assert classify(await raised(client, address)).error_class in {"invalid_input", "transport"}
 
 
-@pytest.mark.parametrize(
+@table(
     "error",
     [
         httpx.UnsupportedProtocol("x"),
@@ -211,6 +213,7 @@ async def test_answer_of_aiohttp_that_is_not_json_has_class_server(url):
     assert classify(found.value).error_class == "server"
 
 
+@pytest.mark.slow
 def test_answer_that_is_not_json_has_class_server(url):
     with pytest.raises(requests.JSONDecodeError) as of_requests_:
         requests.get(f"{url}/html", timeout=5).json()
@@ -225,6 +228,7 @@ def test_timed_out_connection_of_requests_has_class_timeout():
     assert classify(requests.ConnectTimeout()).error_class == "timeout"
 
 
+@pytest.mark.slow
 def test_reason_inside_a_wrapper_decides(unreachable, url):
     with urllib3.PoolManager(retries=urllib3.Retry(1, backoff_factor=0), timeout=0.2) as pool:
         with pytest.raises(urllib3.exceptions.MaxRetryError) as refused:
@@ -246,7 +250,7 @@ def test_exhausted_retries_of_requests_have_class_server(url):
     assert classify(found.value).error_class == "server"
 
 
-@pytest.mark.parametrize(
+@table(
     ("error", "expected"),
     [
         (httpx.PoolTimeout("x"), "timeout"),

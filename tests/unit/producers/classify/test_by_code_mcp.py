@@ -11,6 +11,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from switchgear.classify import Classification, classify, classify_result, outage_in_text
 from switchgear.classify.result import result_text
+from tests.support.table import table
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -70,7 +73,7 @@ async def test_unknown_mcp_tool_has_class_invalid_input_or_tool(server):
     assert found.error_class in {"invalid_input", "tool"}
 
 
-@pytest.mark.parametrize(
+@table(
     ("code", "expected"),
     [
         (-32700, "server"),

@@ -11,6 +11,8 @@ import pytest
 
 from switchgear.classify import Classification, classify
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def of_openai():
@@ -63,6 +65,7 @@ def test_classifies_the_status_of_a_real_answer(url, client, status, expected):
     assert classify(raised(client, f"{url}/status/{status}")) == Classification(expected)
 
 
+@pytest.mark.slow
 def test_classifies_overload_and_rate_limit_of_model_providers(url, of_openai, of_anthropic):
     assert isinstance(raised(of_openai, f"{url}/status/429"), openai.RateLimitError)
     assert isinstance(raised(of_openai, f"{url}/status/400"), openai.BadRequestError)
@@ -71,6 +74,7 @@ def test_classifies_overload_and_rate_limit_of_model_providers(url, of_openai, o
     assert isinstance(raised(of_anthropic, f"{url}/status/429"), anthropic.RateLimitError)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [429, 503, 529])
 def test_wait_in_milliseconds_comes_before_seconds(url, client, status):
     error = raised(client, f"{url}/status/{status}?retry-after-ms=1250&retry-after=9&the-path=")

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear.classify.by_code import from_headers, retry_after
+from tests.support.table import table
 
 NOW = 1_700_000_000.0
 
 
-@pytest.mark.parametrize(
+@table(
     ("headers", "expected"),
     [
         ({"Retry-After": "17"}, 17),
@@ -67,7 +68,7 @@ def carrying(**fields):
     return error
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "expected"),
     [
         ({"retry_after": 2.5}, 2.5),
@@ -86,6 +87,7 @@ def test_reads_the_wait_of_exceptions(fields, expected):
     assert retry_after(carrying(**fields)) == expected
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40))
 def test_from_headers_never_raises(value):
     found = from_headers({"retry-after": value, "retry-after-ms": value}, now=lambda: NOW)

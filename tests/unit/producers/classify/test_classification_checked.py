@@ -9,6 +9,7 @@ import pytest
 from switchgear import BreakerPolicy, Classification, Switchgear, SwitchgearError
 from switchgear.classify.classification import checked
 from switchgear_schemas.enums import ErrorClass
+from tests.support.table import table
 
 
 def short(found):
@@ -31,7 +32,7 @@ IMPOSSIBLE = [
 ]
 
 
-@pytest.mark.parametrize("found", IMPOSSIBLE, ids=short)
+@table("found", IMPOSSIBLE, ids=short)
 def test_rejects_an_impossible_classification(found):
     with pytest.raises(SwitchgearError, match=r"error class .* is unknown|retry_after_s is"):
         checked(found)

@@ -20,7 +20,7 @@ from typing import get_args
 import grpc
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear import CallTimeoutError
@@ -29,6 +29,7 @@ from switchgear.classify.by_code import retry_after
 from switchgear.guard.rejections import Rejection
 from switchgear_schemas.errors import BrokerUnavailableError
 from switchgear_schemas.execution import ErrorClass
+from tests.support.table import table
 
 
 def foreign(module: str, name: str, *bases: type[BaseException], **fields) -> BaseException:
@@ -46,7 +47,7 @@ def answered(status: int, headers: dict[str, str] | None = None) -> httpx.HTTPSt
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("error", "expected"),
     [
         (TimeoutError(), "timeout"),
@@ -96,7 +97,7 @@ def test_subclass_has_the_class_of_its_nearest_known_base():
     assert classify(Slow("x")).error_class == "timeout"
 
 
-@pytest.mark.parametrize(
+@table(
     ("status", "expected"),
     [
         (400, "invalid_input"),
@@ -168,6 +169,7 @@ def test_reads_the_attribute_retry_after():
     assert retry_after(foreign("discord", "RateLimited", retry_after=2.5)) == 2.5
 
 
+@pytest.mark.slow
 def test_classify_imports_no_library():
     code = """
 import sys
@@ -241,7 +243,7 @@ def test_headers_that_raise_do_not_change_the_class():
     )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # on a busy machine
+@pytest.mark.slow
 @given(
     fields=st.dictionaries(
         st.sampled_from(["response", "status", "status_code", "code", "body", "type", "retry_after", "headers", "sqlstate", "reason", "error"]),

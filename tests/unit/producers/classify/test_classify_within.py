@@ -17,6 +17,7 @@ import tenacity
 from switchgear.classify import Classification, classify
 from switchgear.classify.classify import MAX_MEMBERS
 from switchgear.guard.rejections import Rejection
+from tests.support.table import table
 
 
 def limited(seconds):
@@ -25,7 +26,7 @@ def limited(seconds):
     return httpx.HTTPStatusError("x", request=request, response=response)
 
 
-@pytest.mark.parametrize(
+@table(
     ("members", "expected"),
     [
         ([ConnectionResetError()], "transport"),
@@ -109,7 +110,7 @@ class EndedCallError(grpc.RpcError):
         return self._code
 
 
-@pytest.mark.parametrize(
+@table(
     ("cause", "expected"),
     [
         (answered(404), "invalid_input"),
@@ -136,8 +137,8 @@ class BadAnswerError(ValueError):
     """A tool's own type of class invalid_input."""
 
 
-@pytest.mark.parametrize("mistake", [ValueError, TypeError, BadAnswerError])
-@pytest.mark.parametrize(
+@table("mistake", [ValueError, TypeError, BadAnswerError])
+@table(
     ("cause", "expected"),
     [
         (requests.ConnectionError(), "transport"),
@@ -166,10 +167,8 @@ def of_library(library, name):
     return type(name, (Exception,), {"__module__": f"{library}.exceptions"})("x")
 
 
-@pytest.mark.parametrize(
-    "kind", [("fastmcp", "ToolError"), ("langchain_core", "ToolException"), ("pydantic_ai", "ModelRetry")], ids=str
-)
-@pytest.mark.parametrize(
+@table("kind", [("fastmcp", "ToolError"), ("langchain_core", "ToolException"), ("pydantic_ai", "ModelRetry")], ids=str)
+@table(
     ("cause", "expected"),
     [
         (limited(4), Classification("rate_limited", 4)),

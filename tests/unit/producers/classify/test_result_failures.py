@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-import pytest
-
 from switchgear import Switchgear
 from switchgear.classify.result import classify_result, result_text
 from switchgear.classify.tool_failure import META_KEY, tool_failure
 from switchgear.testing import InMemoryFleet
+from tests.support.table import table
 
 
 class Unreadable(Mapping):
@@ -68,7 +67,7 @@ def test_local_guard_returns_an_mcp_error():
     assert not gear.is_open("t")
 
 
-@pytest.mark.parametrize("result", [None, 1, "x", {"content": "x"}, {"isError": True}, object(), CallToolResult])
+@table("result", [None, 1, "x", {"content": "x"}, {"isError": True}, object(), CallToolResult])
 def test_guard_reports_other_results_as_successes(result):
     assert classify_result(result) is None
 

@@ -19,6 +19,7 @@ from switchgear.classify import IGNORE, Classification, classify, classify_resul
 from switchgear.classify.result import MAX_TEXT
 from switchgear.classify.tool_failure import META_KEY, is_refusal, read_tool_failure, tool_failure
 from switchgear.guard.time_limit import ThreadsBusyError
+from tests.support.table import table
 
 NOW = 1_790_000_000.25
 REFUSED = "[Errno 111] Connection refused"
@@ -56,7 +57,7 @@ def written(rejection, now=NOW):
     )
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@table("text", TEXTS)
 def test_text_of_a_refusal_is_policy_wherever_it_is_quoted(text):
     for quoted in (text, f"Error calling tool 't': {text}", json.dumps({"error": text}), f"{text}\nPlease try again."):
         assert is_refusal(quoted)
@@ -77,7 +78,7 @@ def test_outage_whose_message_has_the_text_of_a_refusal_stays_an_outage():
     assert classify(TimeoutError(TEXTS[0])) == Classification("timeout")
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "",
@@ -109,7 +110,7 @@ def test_text_that_is_almost_a_refusal_again_and_again_is_read_quickly():
     assert time.process_time() - before < 2
 
 
-@pytest.mark.parametrize("rejection", REJECTIONS, ids=str)
+@table("rejection", REJECTIONS, ids=str)
 def test_what_a_guard_writes_another_guard_ignores(rejection):
     meta = json.loads(json.dumps({META_KEY: written(rejection)}))
     assert read_tool_failure(meta) == IGNORE
@@ -147,7 +148,7 @@ def test_only_an_open_circuit_is_retryable():
     assert written(Rejection("t", "open", "session", retry_after_s=5.0))["retryable"] is False
 
 
-@pytest.mark.parametrize(
+@table(
     ("failure", "expected"),
     [
         ({"class": "reliability", "code": "retryable_transient_error"}, Classification("server")),
@@ -175,15 +176,13 @@ def test_failure_that_another_server_writes_has_its_class(failure, expected):
     assert read_tool_failure({META_KEY: failure}, now=lambda: NOW) == expected
 
 
-@pytest.mark.parametrize(
-    "not_before", [None, "2026-11-25T00:00:00Z", True, float("nan"), float("inf"), 10**400, -(10**400)]
-)
+@table("not_before", [None, "2026-11-25T00:00:00Z", True, float("nan"), float("inf"), 10**400, -(10**400)])
 def test_unreadable_wait_of_another_server_is_left_out(not_before):
     failure = {"class": "reliability", "code": "x", "retryable": True, "retryNotBefore": not_before}
     assert read_tool_failure({META_KEY: failure}) == Classification("server")
 
 
-@pytest.mark.parametrize(
+@table(
     "meta",
     [
         None,
@@ -206,6 +205,7 @@ def test_malformed_or_unknown_failure_is_left_out(meta):
     assert by_text(failed(REFUSED, _meta=meta)) == Classification("transport")
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.sampled_from(["class", "code", "retryable", "retryNotBefore"]),
@@ -254,6 +254,7 @@ class Weather:
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("structured", [True, False])
 async def test_refusals_of_a_guard_inside_a_server_do_not_open_the_circuit_in_front_of_it(structured):
     weather = Weather(structured=structured)

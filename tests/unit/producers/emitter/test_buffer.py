@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from switchgear.emitter.buffer import Buffer, own
 from switchgear.emitter.event import Event
 
@@ -54,6 +56,7 @@ def test_a_cleared_buffer_has_no_events_and_no_counts():
     assert (len(buffer), buffer.dropped, buffer.accepted) == (0, 0, 0)
 
 
+@pytest.mark.slow
 def test_the_buffer_loses_and_repeats_no_event_of_many_threads():
     buffer = Buffer(1_000)
     taken = []

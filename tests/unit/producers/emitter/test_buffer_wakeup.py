@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from switchgear.emitter.buffer import Wakeup
 
 LONG_S = 60.0
@@ -28,6 +30,7 @@ async def test_set_ends_the_wait():
     await ends(waiting)
 
 
+@pytest.mark.slow
 async def test_a_wait_without_a_wakeup_ends():
     wakeup = Wakeup()
     for limit_s in (LONG_S, 0.0):

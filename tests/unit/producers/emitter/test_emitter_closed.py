@@ -71,6 +71,7 @@ def test_a_close_in_a_callback_of_close_returns(emitter, caplog):
     assert set(answers) == {False}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_does_not_count_events_that_its_parent_lost():
     code = f"""

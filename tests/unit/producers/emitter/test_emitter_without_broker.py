@@ -68,6 +68,7 @@ def test_a_dict_that_is_emitted_repeatedly_keeps_the_values_of_each_time():
     emitter.close(0)
 
 
+@pytest.mark.slow
 def test_a_flush_without_a_broker_ends_in_time_and_returns_false(emitter):
     emitter.emit(Event("t", "success"))
     began = time.perf_counter()
@@ -112,6 +113,7 @@ def test_submit_names_the_index_of_an_invalid_record_and_sends_none(emitter, rec
     assert emitter.flush(0)
 
 
+@pytest.mark.slow
 async def test_a_send_that_waits_for_a_broker_ends_with_the_emitter(emitter):
     waiting = asyncio.ensure_future(emitter.send("t", b'{"tool_name":"t","status":"success"}'))
     await asyncio.sleep(0.2)
@@ -121,12 +123,14 @@ async def test_a_send_that_waits_for_a_broker_ends_with_the_emitter(emitter):
         await asyncio.wait_for(waiting, 10)
 
 
+@pytest.mark.slow
 def test_connecting_without_a_broker_ends_in_time(emitter):
     began = time.perf_counter()
     assert emitter.connect(0.3) is False
     assert time.perf_counter() - began < 3
 
 
+@pytest.mark.slow
 def test_the_interpreter_ends_promptly_without_a_broker():
     code = f"from switchgear import Emitter, Event; Emitter({NO_BROKER!r}).emit(Event('t', 'success'))"
     began = time.monotonic()
@@ -136,6 +140,7 @@ def test_the_interpreter_ends_promptly_without_a_broker():
     assert time.monotonic() - began < 15
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_has_its_own_identity_and_an_empty_buffer():
     code = f"""

@@ -14,6 +14,7 @@ from switchgear.emitter.event import Event
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.execution import ToolExecution
 from switchgear_schemas.wire import decode_execution
+from tests.support.table import table
 
 AT = 1_700_000_000.125
 WHO = {"emitter_id": "planner@host-1", "service": "planner"}
@@ -131,7 +132,7 @@ def test_a_users_time_of_another_zone_stays_the_same_instant():
     assert ToolExecution.model_validate_json(value).recorded_at == when
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "field"),
     [
         ({"status": "success"}, "tool_name"),

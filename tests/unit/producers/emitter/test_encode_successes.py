@@ -14,6 +14,7 @@ from switchgear.emitter.event import Event
 from switchgear.emitter.record_batch import singles
 from switchgear_schemas.execution import ToolExecution
 from switchgear_schemas.wire import decode_execution
+from tests.support.table import table
 
 WHO = {"emitter_id": "planner@host-1", "service": "planner"}
 OFFSET = 1_800_000_000.0
@@ -24,6 +25,7 @@ def encoded(items, who=None):
     return [each.values[0] for each in singles(encode_successes(items, clock_offset=OFFSET, **(who or WHO)))]
 
 
+@pytest.mark.slow
 @given(
     tool=st.text(min_size=1, max_size=40),
     began=st.floats(0, 1e7),
@@ -73,6 +75,7 @@ def test_calls_of_each_tool_keep_their_order():
         assert times == sorted(times)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(
@@ -119,7 +122,7 @@ def test_encoding_no_items_returns_no_batches():
     assert encode_items([], clock_offset=OFFSET, failed=pytest.fail, **WHO) == []
 
 
-@pytest.mark.parametrize("ended", [0.0, 0.999999, 1.0, 59.9999994, 60.0, 86_399.999999])
+@table("ended", [0.0, 0.999999, 1.0, 59.9999994, 60.0, 86_399.999999])
 def test_an_instant_is_exact_to_the_microsecond_at_the_turn_of_seconds(ended):
     values = encoded([("t", 0.0, ended, 1, None), ("t", 0.0, ended + 0.001, 1, None)])
     for shift, value in zip((0.0, 0.001), values, strict=True):
@@ -127,6 +130,7 @@ def test_an_instant_is_exact_to_the_microsecond_at_the_turn_of_seconds(ended):
         assert at == pytest.approx(OFFSET + ended + shift, abs=2e-6)
 
 
+@pytest.mark.slow
 def test_a_thousand_calls_have_a_thousand_ids_in_order():
     now = time.monotonic()
     values = encoded([("t", now, now, 1, None)] * 10_000)

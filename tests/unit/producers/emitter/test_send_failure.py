@@ -6,6 +6,7 @@ import aiokafka.errors as kafka
 import pytest
 
 from switchgear.emitter.send_failure import _NOT_WRITTEN, _OUTAGE, _REFUSED, Verdict, is_outage, judge
+from tests.support.table import table
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_a_batch_that_was_not_written_is_sent_again_unmarked(error):
     assert judge(error, 3) is Verdict.AGAIN
 
 
-@pytest.mark.parametrize(
+@table(
     "error",
     [
         kafka.KafkaError("Unexpected error during batch delivery"),
@@ -56,7 +57,7 @@ def test_every_error_name_exists_in_the_pinned_aiokafka():
     assert _NOT_WRITTEN - known == {"AssertionError"}
 
 
-@pytest.mark.parametrize("name", sorted(_REFUSED | (_NOT_WRITTEN - {"AssertionError"})))
+@table("name", sorted(_REFUSED | (_NOT_WRITTEN - {"AssertionError"})))
 def test_verdicts_are_for_errors_that_aiokafka_does_not_retry(name):
     retried_by_aiokafka = getattr(kafka, name).retriable
     assert not retried_by_aiokafka or name in {
@@ -64,7 +65,7 @@ def test_verdicts_are_for_errors_that_aiokafka_does_not_retry(name):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(_OUTAGE - {"TimeoutError"}))
+@table("name", sorted(_OUTAGE - {"TimeoutError"}))
 def test_every_outage_name_exists_in_the_pinned_aiokafka(name):
     assert is_outage(getattr(kafka, name)())
 

@@ -48,6 +48,7 @@ def test_an_emitter_that_fails_to_close_does_not_keep_others_open(caplog: pytest
     assert "cannot join thread before it is started" in caplog.text
 
 
+@pytest.mark.slow
 def test_all_emitters_share_the_time_at_the_end_of_the_process() -> None:
     leavers = [Leaver(takes_s=0.2) for _ in range(3)]
     for each in leavers:

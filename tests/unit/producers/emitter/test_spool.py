@@ -53,6 +53,7 @@ def test_returns_events_in_order_and_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_takes_over_the_events_of_a_killed_process_unmarked(tmp_path: Path) -> None:
     kill_a_process(tmp_path)
     spool = opened(tmp_path)
@@ -63,12 +64,14 @@ def test_takes_over_the_events_of_a_killed_process_unmarked(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_marks_only_what_a_killed_process_may_have_sent(tmp_path: Path) -> None:
     kill_a_process(tmp_path, read=12, settled="0,1,2,3,4,8")
     left = [number for number in range(5, 20) if number != 8]
     assert drained(opened(tmp_path)) == [(number, number < 12) for number in left]
 
 
+@pytest.mark.slow
 def test_does_not_send_again_what_was_acknowledged_of_a_row(tmp_path: Path) -> None:
     """The disk knows of a row that some of it may have been sent, so all that is left of it is marked."""
     kill_a_process(tmp_path, read=12, settled="0,1,2,3,4,8", in_a_row=10)
@@ -97,6 +100,7 @@ def test_returns_whole_rows_until_there_are_as_many_events_as_asked_for(tmp_path
     assert drained(spool) == [(number, True) for number in range(0, 253, 3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_every_event_is_acknowledged_dropped_or_still_there(tmp_path: Path, seed: int) -> None:
     """Events are written, read, acknowledged, dropped, read again and left to the next process, in a random order."""
@@ -144,6 +148,7 @@ def test_every_event_is_acknowledged_dropped_or_still_there(tmp_path: Path, seed
     assert len(left) + len(acknowledged) + only_in_memory + dropped + spool.dropped == emitted
 
 
+@pytest.mark.slow
 def test_keeps_answers_and_marks_of_two_processes_that_died_in_a_row(tmp_path: Path) -> None:
     kill_a_process(tmp_path, read=5, settled="0,1,2,3,4")
     second = opened(tmp_path)
@@ -163,12 +168,14 @@ def test_living_processes_do_not_share_files(tmp_path: Path) -> None:
     assert second.taken_over == 1
 
 
+@pytest.mark.slow
 def test_one_of_several_processes_takes_over_a_file(tmp_path: Path) -> None:
     kill_a_process(tmp_path)
     heirs = [opened(tmp_path) for _ in range(3)]
     assert sorted(heir.taken_over for heir in heirs) == [0, 0, 20]
 
 
+@pytest.mark.slow
 def test_a_full_spool_drops_its_oldest_events_and_counts_them(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     spool = opened(tmp_path)
     for number in range(300):
@@ -181,6 +188,7 @@ def test_a_full_spool_drops_its_oldest_events_and_counts_them(tmp_path: Path, ca
     assert f"events were dropped, the oldest: the spool of {LIMIT} bytes is full" in caplog.text
 
 
+@pytest.mark.slow
 def test_events_in_flight_are_not_counted_as_dropped_when_the_spool_is_full(tmp_path: Path) -> None:
     spool = opened(tmp_path)
     spool.append(written(*range(20), size=100_000))
@@ -273,6 +281,7 @@ def test_deleting_fails_for_want_of_a_disk_and_is_tried_again(tmp_path: Path) ->
     assert (spool.records, spool.bytes) == (0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_that_ends_does_not_end_the_log_of_its_parent(tmp_path: Path) -> None:
     code = """

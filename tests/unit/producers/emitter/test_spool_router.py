@@ -53,6 +53,7 @@ def emit(emitter: Emitter, first: int, last: int) -> None:
         assert emitter.emit(Event("t", "success", metadata={"number": number}))
 
 
+@pytest.mark.slow
 def test_while_kafka_is_away_events_go_to_disk_in_order_and_the_buffer_stays_empty(
     make: Callable[..., Emitter], tmp_path: Path
 ) -> None:
@@ -70,6 +71,7 @@ def test_while_kafka_is_away_events_go_to_disk_in_order_and_the_buffer_stays_emp
     assert left_in(tmp_path / "spool") == list(range(5_000))
 
 
+@pytest.mark.slow
 def test_threads_that_close_an_emitter_at_the_same_time_close_it_once(
     make: Callable[..., Emitter], tmp_path: Path
 ) -> None:
@@ -96,6 +98,7 @@ def test_closing_writes_events_in_memory_to_disk(make: Callable[..., Emitter], t
     assert left_in(tmp_path / "spool") == list(range(300))
 
 
+@pytest.mark.slow
 def test_an_interpreter_that_ends_leaves_its_events_on_disk(tmp_path: Path) -> None:
     code = f"""
 from switchgear import Emitter, Event
@@ -107,6 +110,7 @@ for number in range(50):
     assert left_in(tmp_path / "spool") == list(range(50))
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_logged_counted_and_tried_again(
     make: Callable[..., Emitter], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -134,6 +138,7 @@ def test_a_full_disk_is_logged_counted_and_tried_again(
     assert status.spooled + status.dropped == status.emitted == 2_500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["file/spool", "spool"], ids=["not a folder", "read-only"])
 def test_the_status_shows_that_the_folder_cannot_be_written(
     make: Callable[..., Emitter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
@@ -153,6 +158,7 @@ def test_the_status_shows_that_the_folder_cannot_be_written(
     assert (status.buffered, status.dropped, status.spooled) == (100, 50, 0)
 
 
+@pytest.mark.slow
 def test_a_disk_that_hangs_holds_up_no_call(make: Callable[..., Emitter], monkeypatch: pytest.MonkeyPatch) -> None:
     really, hang, hangs = Spool.append, threading.Event(), threading.Event()
 
@@ -172,6 +178,7 @@ def test_a_disk_that_hangs_holds_up_no_call(make: Callable[..., Emitter], monkey
     until(lambda: emitter.status().spooled == 500)
 
 
+@pytest.mark.slow
 def test_a_probe_request_that_goes_to_disk_is_kept_as_a_plain_refusal(
     make: Callable[..., Emitter], tmp_path: Path
 ) -> None:
@@ -188,6 +195,7 @@ def test_a_probe_request_that_goes_to_disk_is_kept_as_a_plain_refusal(
     assert b"probe_requested" not in refusal.value
 
 
+@pytest.mark.slow
 def test_a_death_of_the_background_loses_no_event_on_disk(make: Callable[..., Emitter], tmp_path: Path) -> None:
     emitter = make()
     emit(emitter, 0, 100)
@@ -204,6 +212,7 @@ def test_a_death_of_the_background_loses_no_event_on_disk(make: Callable[..., Em
     assert left_in(tmp_path / "spool") == list(range(200))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_has_a_spool_of_its_own(tmp_path: Path) -> None:
     folder = str(tmp_path / "spool")
@@ -234,6 +243,7 @@ emitter.close(0)
     assert sorted(left_in(tmp_path / "spool")) == [*range(11), 100]
 
 
+@pytest.mark.slow
 def test_writes_in_the_background_thread_when_no_other_thread_can_be_started(
     make: Callable[..., Emitter], tmp_path: Path, no_threads: threading.Event
 ) -> None:
@@ -248,6 +258,7 @@ def test_writes_in_the_background_thread_when_no_other_thread_can_be_started(
     assert left_in(tmp_path / "spool") == list(range(200))
 
 
+@pytest.mark.slow
 def test_takes_over_one_dead_process_at_a_time(make: Callable[..., Emitter], tmp_path: Path) -> None:
     dead = [opened(tmp_path / "spool", LIMIT) for _ in range(20)]
     for spool in dead:

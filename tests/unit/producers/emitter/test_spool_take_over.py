@@ -26,6 +26,7 @@ def leave_behind(root: Path, count: int = DEAD, first: int = 0) -> None:
     (root / "making").rmdir()
 
 
+@pytest.mark.slow
 def test_holds_one_file_at_a_time_and_leaves_descriptors_to_the_application(tmp_path: Path) -> None:
     leave_behind(tmp_path)
     spool = opened(tmp_path)
@@ -38,6 +39,7 @@ def test_holds_one_file_at_a_time_and_leaves_descriptors_to_the_application(tmp_
     assert descriptors_in(tmp_path) == 0
 
 
+@pytest.mark.slow
 def test_takes_over_every_file_in_the_end_the_oldest_first(tmp_path: Path) -> None:
     leave_behind(tmp_path)
     spool = opened(tmp_path)
@@ -58,6 +60,7 @@ def test_files_without_a_lock_are_free_for_another_process(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_in_between_loses_none_and_marks_what_may_have_been_sent(tmp_path: Path) -> None:
     leave_behind(tmp_path)
     first = opened(tmp_path)

@@ -7,6 +7,7 @@ import pytest
 from switchgear_schemas import BreakerPolicy, Command
 from switchgear_schemas.partitioner import owner_partition
 from tests.support.fleet import COMMANDS, COUNTING, START_MS, OnePolicy, World
+from tests.support.table import table
 
 
 def _send(world: World, verb: str, *, seconds: float = 0, partition: int | None = None, **fields: object) -> Command:
@@ -99,7 +100,7 @@ def test_a_command_in_the_wrong_partition_reaches_its_owner_once():
     assert [record.state for record in world.records()] == ["forced_open"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "field"),
     [
         (b"", ""),
@@ -141,8 +142,8 @@ def test_taking_back_what_was_never_commanded_makes_no_circuit_of_an_unknown_too
     assert [record.state for record in world.records()] == ["open"]
 
 
-@pytest.mark.parametrize(("verb", "fields"), TAKING_BACK, ids=[verb for verb, _ in TAKING_BACK])
-@pytest.mark.parametrize("crash", ["before_rows", "after_rows", "after_outputs"])
+@table(("verb", "fields"), TAKING_BACK, ids=[verb for verb, _ in TAKING_BACK])
+@table("crash", ["before_rows", "after_rows", "after_outputs"])
 def test_an_unknown_tool_stays_unknown_when_the_command_is_read_again_after_a_crash(verb, fields, crash):
     world = World()
     _send(world, verb, **fields)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from switchgear.fleet import Row
 from switchgear.fleet.policy_overrides import MAX_GLOBS, laid_over, laid_over_or_base, merged
 from switchgear.fleet.rows import PolicyOverrides
 from switchgear_schemas import BreakerPolicy, Command
 from switchgear_schemas.partitioner import owner_partition
 from tests.support.fleet import COMMANDS, COUNTING, OnePolicy, World
+from tests.support.table import table
 
 PARTITIONS = 4
 
@@ -209,7 +208,7 @@ def test_values_that_a_changed_policy_file_made_impossible_give_way_and_are_logg
     assert laid_over(BreakerPolicy(), (layer,)).failure_count == 50
 
 
-@pytest.mark.parametrize(
+@table(
     ("before", "values", "after"),
     [
         (None, {}, None),

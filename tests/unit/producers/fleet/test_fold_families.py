@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from switchgear_schemas import BreakerPolicy, Cusum
 from switchgear_schemas.partitioner import owner_partition
 from tests.support.fleet import EXECUTIONS, OnePolicy, World, at
+from tests.support.table import table
 
 SERVER = "mcp:github"
 FAMILY = f"{SERVER}|family"
@@ -104,6 +105,7 @@ RULES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(
     rule=RULES,
     reporters=st.integers(1, 3),
@@ -276,7 +278,8 @@ def test_an_event_in_the_partition_of_its_tool_is_copied_to_that_of_its_family()
     assert world.row(FAMILY).total_calls == 3
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.slow
+@table("seed", range(30))
 def test_crashes_between_rows_change_neither_the_counts_nor_the_state_of_tools_and_families(seed):
     chance = random.Random(seed)
     calm, stormy = (World(partitions=2, policies=OnePolicy(OF_TOOLS, POLICY)) for _ in range(2))

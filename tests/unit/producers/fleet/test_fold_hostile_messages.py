@@ -11,6 +11,7 @@ from switchgear_schemas import BreakerPolicy, Command
 from switchgear_schemas.headers import REKEYED, RESENT
 from switchgear_schemas.partitioner import owner_partition
 from tests.support.fleet import COMMANDS, START_MS, World, event
+from tests.support.table import table
 
 ELSEWHERE = (owner_partition("search", 4) + 1) % 4
 HOUR = 3_600_000
@@ -25,8 +26,8 @@ def test_an_origin_without_a_value_is_a_dead_letter(topic):
     assert "must be partition:offset" in world.dead[0].reason
 
 
-@pytest.mark.parametrize("timestamp", [-1, -(2**63), 2**62, START_MS * 1000])
-@pytest.mark.parametrize("topic", ["t.executions", COMMANDS])
+@table("timestamp", [-1, -(2**63), 2**62, START_MS * 1000])
+@table("topic", ["t.executions", COMMANDS])
 def test_a_time_that_no_broker_has_is_a_dead_letter_and_the_circuits_clock_stays(topic, timestamp):
     world = World()
     world.say()
@@ -59,6 +60,7 @@ def test_a_user_with_a_very_long_name_is_counted_in_the_tools_own_circuit():
     assert world.row().total_calls == 1
 
 
+@pytest.mark.slow
 def test_a_lease_takes_less_than_a_thousand_bytes_however_long_the_name_of_the_process_so_that_a_thousand_fit():
     world = World()
     world.policies.policy = BreakerPolicy(
@@ -74,6 +76,7 @@ def test_a_lease_takes_less_than_a_thousand_bytes_however_long_the_name_of_the_p
     assert len(world.rows[b"search"]) < 200 * 3_000
 
 
+@pytest.mark.slow
 def test_globs_whose_values_are_together_too_large_for_a_row_are_refused():
     world = World()
     for number in range(30):
@@ -118,8 +121,8 @@ IMPOSSIBLE = [
 ]
 
 
-@pytest.mark.parametrize("values", IMPOSSIBLE, ids="-".join)
-@pytest.mark.parametrize("name", ["search", "sea*"])
+@table("values", IMPOSSIBLE, ids="-".join)
+@table("name", ["search", "sea*"])
 def test_an_impossible_policy_is_a_dead_letter_or_changes_nothing_and_the_tool_goes_on(values, name):
     world = World()
     world.say("error")
@@ -164,7 +167,7 @@ def test_an_impossible_policy_that_an_older_worker_took_in_gives_way_to_the_file
     assert world.records()[-1].state == "open"
 
 
-@pytest.mark.parametrize("fields", [
+@table("fields", [
     {"until": "0001-01-01T00:00:00Z"}, {"until": "9999-12-31T23:59:59Z"}, {"until": "9999-12-31T23:59:59-23:59"},
     {"actor": "a" * 60_000}, {"reason": "r" * 60_000}, {"actor": ""}, {"circuit_id": "x" * 1_000},
 ])  # fmt: skip
@@ -179,6 +182,7 @@ def test_a_command_with_unusable_texts_or_times_is_a_dead_letter(fields):
     assert world.dead[0].field in {*fields, ""}
 
 
+@pytest.mark.slow
 def test_ten_thousand_bad_messages_take_seconds():
     world = World()
     for number in range(10_000):

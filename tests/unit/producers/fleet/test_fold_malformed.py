@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import pytest
-
 from switchgear_schemas.headers import REKEYED
 from tests.support.fleet import World, event
+from tests.support.table import table
 
 MALFORMED = {
     "empty": (b"", "", "empty"),
@@ -27,7 +26,7 @@ MALFORMED = {
 }
 
 
-@pytest.mark.parametrize("kind", MALFORMED)
+@table("kind", MALFORMED)
 def test_a_malformed_message_is_a_dead_letter_with_its_reason_and_takes_no_good_one_with_it(kind):
     value, field, reason = MALFORMED[kind]
     world = World()
@@ -45,9 +44,7 @@ def test_a_malformed_message_is_a_dead_letter_with_its_reason_and_takes_no_good_
     assert world.row().total_calls == 2
 
 
-@pytest.mark.parametrize(
-    "header", [b"", b"1", b"a:b", b"1:", b":1", b"-1:2", b"1:2:3", b"4:1", b"1:" + b"9" * 30, "1:²".encode()]
-)
+@table("header", [b"", b"1", b"a:b", b"1:", b":1", b"-1:2", b"1:2:3", b"4:1", b"1:" + b"9" * 30, "1:²".encode()])
 def test_a_forged_origin_is_a_dead_letter(header):
     world = World()
     world.append(event(), headers=[(REKEYED, header)])

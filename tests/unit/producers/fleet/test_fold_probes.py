@@ -89,6 +89,7 @@ def test_an_ignored_probe_gives_its_permit_back_to_all_processes(status, error_c
     assert {lease.emitter_id for lease in _ask(world, "d").leases} == {"a", "c", "d"}
 
 
+@pytest.mark.slow
 def test_versions_rise_through_a_half_open_stay_and_a_replay_publishes_the_same():
     worlds = [_opened(), _opened()]
     for world, batch in zip(worlds, (1000, 1), strict=True):

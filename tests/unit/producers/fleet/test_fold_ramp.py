@@ -6,7 +6,7 @@ import itertools
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear.breaker.ramp import AFTER_RETRY_AFTER
@@ -181,7 +181,7 @@ cuts = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.slow
 @given(calls, cuts, st.integers(0, 2**32))
 def test_a_log_that_is_cut_and_replayed_anywhere_leaves_the_same_rows_and_the_share_never_falls(made, plan, seed):
     worlds = [World(policies=OnePolicy(POLICY, OF_FAMILIES)) for _ in range(2)]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear_schemas import Circuit
 from switchgear_schemas.partitioner import owner_partition
 from tests.support.fleet import World, event
+
+pytestmark = pytest.mark.slow
 
 calls = st.lists(
     st.tuples(
@@ -39,7 +42,6 @@ def _disturb(world: World, plan: list[tuple[int, str | None]]) -> None:
     world.run_all()
 
 
-@settings(max_examples=150, deadline=None)
 @given(calls, disturbances)
 def test_crashes_and_replays_leave_the_rows_of_an_undisturbed_run(made, plan):
     calm, rough = World(), World()
@@ -50,7 +52,6 @@ def test_crashes_and_replays_leave_the_rows_of_an_undisturbed_run(made, plan):
     assert rough.rows == calm.rows
 
 
-@settings(max_examples=150, deadline=None)
 @given(calls, disturbances)
 def test_versions_rise_and_one_version_has_one_content(made, plan):
     world = World()
@@ -66,7 +67,6 @@ def test_versions_rise_and_one_version_has_one_content(made, plan):
         assert versions[max(versions)] == world.row(circuit_id).record
 
 
-@settings(max_examples=100, deadline=None)
 @given(calls, disturbances, st.lists(st.integers(0, 3), min_size=80, max_size=80))
 def test_wrongly_keyed_calls_are_counted_once_whatever_crashes(made, plan, places):
     world = World()
@@ -82,7 +82,6 @@ def test_wrongly_keyed_calls_are_counted_once_whatever_crashes(made, plan, place
             assert owner_partition(tool, world.partitions) in range(4)
 
 
-@settings(max_examples=50, deadline=None)
 @given(calls, st.integers(1, 10))
 def test_a_log_read_twice_from_the_start_changes_nothing(made, batch):
     world = World()

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear.fleet.registry import CircuitIndex
+
+pytestmark = pytest.mark.slow
 
 names = st.lists(st.text(max_size=5), max_size=30)
 

@@ -6,7 +6,7 @@ import gc
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear.fleet.registry import Limits
@@ -206,7 +206,7 @@ def _calls(world: World) -> int:
     return sum(Row.decode(data).total_calls for data in world.rows.values())
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.slow
 @given(calls, _plan("before_rows", "after_rows", "after_outputs"))
 def test_circuits_that_retire_leave_the_rows_of_an_undisturbed_run_wherever_it_is_cut(made, plan):
     calm, rough = _world(scoped=2, tools=3), _world(scoped=2, tools=3)
@@ -220,7 +220,7 @@ def test_circuits_that_retire_leave_the_rows_of_an_undisturbed_run_wherever_it_i
     assert {letter.key for letter in rough.dead} == {letter.key for letter in calm.dead}
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.slow
 @given(calls, _plan("during_rows", "after_rows"))
 def test_a_crash_between_two_rows_counts_no_call_twice_and_loses_none(made, plan):
     made = [(tool, session, status, min(step, 5)) for tool, session, status, step in made]
@@ -232,7 +232,7 @@ def test_a_crash_between_two_rows_counts_no_call_twice_and_loses_none(made, plan
     assert _calls(world) == sum(status != "rejected" for _, _, status, _ in made)
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.slow
 @given(calls, _plan("before_rows", "during_rows", "after_rows", "after_outputs"))
 def test_readers_see_versions_rise_through_every_life_of_a_circuit(made, plan):
     world = _world(scoped=2)
@@ -247,6 +247,7 @@ def test_readers_see_versions_rise_through_every_life_of_a_circuit(made, plan):
         seen[circuit.circuit_id] = circuit.version
 
 
+@pytest.mark.deep
 def test_a_hundred_thousand_invented_sessions_leave_table_and_memory_flat():
     world = World(partitions=1, policies=OnePolicy(BreakerPolicy(scope="session")))
 

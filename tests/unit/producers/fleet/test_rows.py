@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear.fleet.rows import Row, RowError, applied, describe_error
+from tests.support.table import table
 
 rows = st.builds(
     Row,
@@ -21,19 +22,19 @@ rows = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(rows)
 def test_a_row_is_equal_after_encoding_and_decoding(row):
     assert Row.decode(row.encode()) == row
 
 
+@pytest.mark.slow
 @given(rows, rows)
 def test_two_versions_compare_without_a_decode(one, two):
     assert (applied(one.encode()) < applied(two.encode())) == (one.applied < two.applied)
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"\x01", b"\x02" + bytes(20), b"\x01" + bytes(8) + b"\xc1", b"\x01" + bytes(8) + b"\x90"]
-)
+@table("data", [b"", b"\x01", b"\x02" + bytes(20), b"\x01" + bytes(8) + b"\xc1", b"\x01" + bytes(8) + b"\x90"])
 def test_refuses_bytes_that_are_not_a_row(data):
     with pytest.raises(RowError, match=r"row of the changelog"):
         Row.decode(data)

@@ -6,13 +6,14 @@ import re
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear.breaker import snapshot
 from switchgear.fleet.rows import PolicyOverrides, RowError, check_row
 from switchgear_schemas.partitioner import owner_partition
 from tests.support.fleet import World, failed_row
+from tests.support.table import table
 
 HERE = owner_partition("search", 4)
 
@@ -32,7 +33,7 @@ def test_accepts_the_rows_that_an_owner_writes():
     check_row(overrides.key, overrides.encode(), 2, 4)
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "wrong"),
     [
         ({"version": -1}, "`int` >= 0"),
@@ -86,14 +87,14 @@ def test_a_row_counts_in_the_partition_of_its_tool_and_under_its_own_key_alone()
     assert "head" in refused(ROW.encode()[:1] + b"\xff" * 8 + ROW.encode()[9:])
 
 
-@settings(max_examples=300)
+@pytest.mark.slow
 @given(key=st.binary(min_size=1, max_size=20), data=st.binary(max_size=200))
 def test_refuses_arbitrary_bytes_with_a_row_error(key, data):
     with pytest.raises(RowError):
         check_row(key, data, 0, 4)
 
 
-@settings(max_examples=300)
+@pytest.mark.slow
 @given(at=st.integers(0, 10_000), byte=st.integers(0, 255))
 def test_a_row_with_one_byte_changed_passes_or_is_refused(at, byte):
     data = bytearray(ROW.encode())

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from switchgear.fleet import Known, PublishedCircuit, Row, read_published
 from switchgear_schemas import Circuit
 from switchgear_schemas.partitioner import owner_partition
 from tests.support.fleet import COUNTING, World
+from tests.support.table import table
 
 
 def _opened() -> World:
@@ -97,7 +96,7 @@ def test_skips_what_is_not_a_record():
     assert (found.circuit_id, found.version, found.state) == ("search", 1, "open")
 
 
-@pytest.mark.parametrize(
+@table(
     "fields",
     [
         {"version": -1},

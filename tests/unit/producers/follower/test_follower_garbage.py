@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from types import SimpleNamespace
 
+import pytest
 from aiokafka import TopicPartition
 
 from switchgear.follower.follower import CircuitFollower
 
 
+@pytest.mark.slow
 def test_ten_thousand_records_that_are_not_circuits_are_counted_and_take_one_line_of_the_log(caplog):
     follower = CircuitFollower("127.0.0.1:1", topic_prefix="t.")
     records = [

@@ -1,6 +1,7 @@
 import pytest
 
 from switchgear.follower.status import SAMPLES, BrokerTime
+from tests.support.table import table
 
 
 class Wall:
@@ -19,7 +20,7 @@ def hear(time, wall, latency_s=0.005):
     time.heard(int(written * 1000))
 
 
-@pytest.mark.parametrize("ahead_s", [600.0, 31.0, 2.0, -2.0, -600.0])
+@table("ahead_s", [600.0, 31.0, 2.0, -2.0, -600.0])
 def test_a_clock_that_is_off_is_set_right_by_the_first_record(ahead_s):
     wall = Wall(ahead_s)
     time = BrokerTime(wall)

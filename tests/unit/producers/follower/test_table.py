@@ -11,6 +11,7 @@ import pytest
 from switchgear.follower.table import CircuitTable
 from switchgear.follower.view import UnreadableCircuitError, decode_view
 from switchgear_schemas.circuit import Cause, Circuit, Counts, Lease
+from tests.support.table import table
 
 AT = datetime(2026, 11, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 
@@ -50,7 +51,7 @@ def test_a_circuit_is_read_whole():
     assert (view.last_error, view.fallback, view.attempt) == ("TimeoutError: x", ("backup",), 2)
 
 
-@pytest.mark.parametrize(
+@table(
     ("state", "mode", "passes", "overrides", "forced"),
     [
         ("closed", "enforce", True, False, False),
@@ -69,7 +70,7 @@ def test_state_and_mode_together_say_whether_calls_pass(state, mode, passes, ove
     assert (view.passes, view.overrides, view.forced) == (passes, overrides, forced)
 
 
-@pytest.mark.parametrize(
+@table(
     ("cause", "words"),
     [
         (None, ""),
@@ -84,7 +85,7 @@ def test_the_cause_is_explained_in_a_sentence(cause, words):
     assert decode_view(record(cause=cause)).reason == words
 
 
-@pytest.mark.parametrize(
+@table(
     "value",
     [
         b"",

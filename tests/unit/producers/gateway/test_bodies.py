@@ -56,6 +56,7 @@ async def test_a_gzip_body_is_unpacked_also_in_several_members(post):
     assert (await post(gzip.compress(b"ab") + gzip.compress(b"cd"))).content == b"abcd"
 
 
+@pytest.mark.slow
 async def test_a_body_that_unpacks_to_more_than_the_limit_is_refused_before_it_is_unpacked(post, budget):
     assert (await post(gzip.compress(b"\0" * 50_000_000))).status_code == 413
     assert budget.held == 0

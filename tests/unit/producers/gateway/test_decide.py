@@ -79,6 +79,7 @@ async def test_gateways_without_a_shared_key_do_not_know_each_others_permits(pla
     assert await first.outcome(answer["permit"]) == 204
 
 
+@pytest.mark.slow
 async def test_failures_of_one_client_open_no_circuit_of_the_gateway_itself(place):
     """The worker is away, so only circuits of the gateway could refuse."""
     client = place.client()
@@ -136,6 +137,7 @@ async def test_an_ignored_probe_is_free_for_the_next_call(place, client):
     assert (await client.decide(TOOL))["probe"]
 
 
+@pytest.mark.slow
 async def test_tools_of_a_server_that_does_not_answer_are_refused_and_its_probe_may_be_any_tool(place, client):
     for number in range(20):
         await client.call(f"mcp:weather:{number}", "error", error_class="transport")

@@ -89,6 +89,7 @@ async def test_an_interrupted_call_is_cancelled(place, session):
     assert [event["status"] for event in place.events(TOOL)] == ["cancelled"]
 
 
+@pytest.mark.slow
 async def test_one_call_probes_after_the_wait_and_its_success_closes_the_circuit(place, session):
     await session.outage()
     place.fleet.advance(40)
@@ -99,6 +100,7 @@ async def test_one_call_probes_after_the_wait_and_its_success_closes_the_circuit
     assert await session.before("third") is None
 
 
+@pytest.mark.slow
 async def test_the_end_of_a_call_counts_at_a_gateway_that_was_not_asked_about_it(place, client):
     split = Session(client, after=place.client())
     await split.outage()

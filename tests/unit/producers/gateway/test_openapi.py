@@ -25,6 +25,7 @@ async def parts():
     await fleet.gear.aclose()
 
 
+@pytest.mark.slow
 async def test_the_document_is_valid_and_describes_every_route(parts):
     found = document(parts)
     validate(found)

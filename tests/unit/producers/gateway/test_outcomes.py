@@ -10,6 +10,7 @@ from switchgear_gateway import outcomes
 from switchgear_gateway.otlp.submission import Result
 from switchgear_gateway.outcomes import Outcome, Outcomes, execution_of
 from switchgear_gateway.permit_tokens import GivenPermit
+from tests.support.table import table
 
 TOOL = "t"
 NOW = 1_800_000_000.0
@@ -19,7 +20,7 @@ def permit(**fields):
     return GivenPermit(bytes(16), NOW, NOW + 60, TOOL, **fields)
 
 
-@pytest.mark.parametrize(
+@table(
     ("outcome", "status", "error_class"),
     [
         ({"status": "success"}, "success", None),

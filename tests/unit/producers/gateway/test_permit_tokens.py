@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
 from switchgear_gateway.permit_tokens import MAX_LENGTH, PREFIX, GivenPermit, PermitTokens
+
+pytestmark = pytest.mark.slow
 
 names = some.text(max_size=256)
 permits = some.builds(

@@ -118,6 +118,7 @@ def test_a_repeated_call_with_arguments_that_dont_fit_is_a_repetition(steady):
     assert ends(lambda: guarded(town="Oslo"), 3) == ["TypeError", "TypeError", "DuplicateCallError"]
 
 
+@pytest.mark.slow
 def test_a_call_for_which_there_was_no_thread_was_never_made():
     gear = Switchgear.local(timed_threads=1)
     go_on = threading.Event()
@@ -174,6 +175,7 @@ async def test_a_result_of_another_callers_flight_is_a_repetition(steady):
     assert (len(made), repeated) == (1, [3, 4, 5])
 
 
+@pytest.mark.slow
 def test_a_shared_flight_of_threads_counts_only_if_it_had_a_result(steady):
     repeated, together = [], threading.Barrier(4)
 

@@ -9,6 +9,7 @@ import pytest
 
 from switchgear.guard.caller_errors import MOST_ARGUMENTS, CallerErrorLimit, CallerErrors, normalised
 from switchgear.guard.rejections import Rejection
+from tests.support.table import table
 
 NO_CITY = "no such city: 'Osloo'"
 DENIED = "the file may only be read by its owner"
@@ -70,7 +71,7 @@ def test_another_session_and_another_tool_are_counted_apart() -> None:
 # -- the same mistake -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@table(
     ("first", "second"),
     [
         ("no such city: 'Osloo'", "no such city: 'Ber gen'"),
@@ -254,7 +255,7 @@ def test_failures_of_the_classes_tool_and_invalid_input_count(error_class: str) 
     assert errors.count("s", "t") == 1
 
 
-@pytest.mark.parametrize(
+@table(
     ("error_class", "left"),
     [("cancelled", 1), ("policy", 1), ("transport", 0), ("timeout", 0), ("server", 0), ("auth", 0), (None, 0)],
 )

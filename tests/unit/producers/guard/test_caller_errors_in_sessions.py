@@ -220,6 +220,7 @@ def test_a_trial_may_be_the_fleets_probe():
         assert ends(guarded, "a", "Oslo", "a") == ["refused", "sunny in Oslo", "ValueError"]
 
 
+@pytest.mark.slow
 def test_a_trial_for_which_no_thread_is_free_is_there_for_the_next_call():
     gear = Switchgear.local(timed_threads=1)
     guarded = gear.guard("weather", timeout=0.2)(weather)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear import BreakerPolicy, CircuitOpenError, FunctionHooks
 from switchgear.policies import PolicySet
 from switchgear.testing import InMemoryFleet
 from tests.support.tool_server import SERVER, ToolServer, call_all
+
+pytestmark = pytest.mark.slow
 
 CIRCUIT = f"{SERVER}|family"
 NEVER_LOCAL = PolicySet({"mode": "disabled"}, family={"*": {"mode": "disabled"}})
@@ -50,6 +52,7 @@ def test_a_dead_server_is_refused_for_all_tools_in_all_processes_after_a_few_fai
     assert [circuit.state for circuit in four.fleet.circuits().values()] == ["open"]
 
 
+@pytest.mark.slow
 def test_a_dead_server_gets_one_call_after_each_wait_whatever_its_number_of_tools(four):
     four.die()
     for _ in range(3):
@@ -60,6 +63,7 @@ def test_a_dead_server_gets_one_call_after_each_wait_whatever_its_number_of_tool
         assert four.server.calls == 1
 
 
+@pytest.mark.slow
 def test_a_success_of_a_probe_lets_all_tools_be_called_in_all_processes(four):
     four.die()
     four.wait()
@@ -118,6 +122,7 @@ def test_a_tool_that_an_operator_forces_open_is_refused_by_its_own_circuit_and_t
     assert four.processes[0][four.server.tools[1]]() == "found"
 
 
+@pytest.mark.slow
 def test_a_server_that_an_operator_forces_open_is_refused_until_further_notice(four):
     four.fleet.open_circuit(SERVER, family=True)
     four.wait()
@@ -127,6 +132,7 @@ def test_a_server_that_an_operator_forces_open_is_refused_until_further_notice(f
     assert call_all(*four.processes) == {"found": 160}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["disable", "metrics_only"])
 def test_a_disabled_circuit_of_a_server_lets_calls_through_whatever_the_processes_say(verb):
     four = Fleet(local_policies=None)
@@ -136,6 +142,7 @@ def test_a_disabled_circuit_of_a_server_lets_calls_through_whatever_the_processe
     assert call_all(*four.processes) == {"found": 160}
 
 
+@pytest.mark.slow
 def test_a_server_that_recovers_by_degrees_gets_the_share_of_each_step_and_its_refusals_name_it():
     ramp = {"recovery_ramp": [0.1, 0.25, 0.5], "recovery_ramp_step_s": 10}
     four = Fleet(policies=PolicySet({"mode": "disabled"}, family={"*": ramp}))
@@ -159,6 +166,7 @@ def test_a_server_that_recovers_by_degrees_gets_the_share_of_each_step_and_its_r
         call_all(*four.processes)  # the owner has no timer
 
 
+@pytest.mark.slow
 def test_a_released_lease_is_free_for_another_tool_of_the_same_process(four):
     four.die()
     four.wait()
@@ -268,7 +276,7 @@ def test_hooks_and_the_status_show_the_circuit_of_the_server():
     assert one.gears[0].circuits()[CIRCUIT].family == SERVER
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5), st.floats(0, 5)), min_size=20, max_size=150),
     st.integers(0, 5),
@@ -285,7 +293,7 @@ def test_one_broken_tool_of_a_healthy_server_never_opens_the_circuit_of_the_serv
     assert all(CIRCUIT not in gear.status().local for gear in healthy.gears)
 
 
-@settings(max_examples=15, deadline=None)
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 159), min_size=160, max_size=400, unique=False), st.integers(1, 3))
 def test_an_outage_costs_a_few_failures_and_one_call_for_each_wait(order, waits):
     """The calls of 4 processes with 40 tools each come in any order, before and after the recovery."""

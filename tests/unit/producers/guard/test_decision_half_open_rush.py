@@ -10,6 +10,8 @@ import pytest
 from switchgear import BreakerPolicy, CircuitOpenError, Switchgear
 from tests.support.clock import Clock
 
+pytestmark = pytest.mark.slow
+
 CALLERS = 50
 ROUNDS = 100
 WAIT_S = 60.0

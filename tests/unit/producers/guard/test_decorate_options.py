@@ -7,6 +7,7 @@ import functools
 import pytest
 
 from switchgear import BreakerPolicy, CachePolicy, GuardOptions, OptionError, Switchgear
+from tests.support.table import table
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_a_fallback_of_the_wrong_kind_for_a_call_is_skipped_with_a_warning(gear,
     assert "awaited can't stand in for t: a coroutine in place of a function" in caplog.text
 
 
-@pytest.mark.parametrize("given", [0, "8", None, 1.5, True])
+@table("given", [0, "8", None, 1.5, True])
 def test_rejects_an_impossible_number_of_threads(given):
     with pytest.raises(OptionError, match="timed_threads must be a"):
         Switchgear.local(timed_threads=given)

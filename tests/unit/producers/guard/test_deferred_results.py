@@ -102,6 +102,7 @@ async def test_a_deferred_result_is_a_coroutine_for_asyncio(gear):
     assert await asyncio.to_thread(asyncio.run, found("run")) == "run"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 @pytest.mark.parametrize("leave", ["dropped", "closed"])
 async def test_a_result_that_is_never_awaited_returns_its_permit(half_open, leave):
@@ -130,6 +131,7 @@ async def test_a_cancelled_result_counts_as_cancelled_and_returns_its_permit(hal
     assert await waiting(0) is None
 
 
+@pytest.mark.slow
 async def test_a_result_that_is_closed_while_it_runs_returns_its_permit(half_open):
     waiting = half_open.guard("t")(decorated(asyncio.sleep))
     await asyncio.sleep(0.02)
@@ -337,6 +339,7 @@ async def entered(made):
             pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("function", "use"), [(decorated(fine), one_by_one), (requested, entered)])
 async def test_the_time_before_a_result_is_awaited_does_not_count_as_duration(opens_when_slow, function, use):
     guarded = opens_when_slow.guard("t")(function)
@@ -346,6 +349,7 @@ async def test_the_time_before_a_result_is_awaited_does_not_count_as_duration(op
     assert not opens_when_slow.is_open("t")
 
 
+@pytest.mark.slow
 async def test_the_time_that_a_result_is_awaited_for_is_part_of_the_duration(opens_when_slow):
     guarded = opens_when_slow.guard("t")(decorated(asyncio.sleep))
     await asyncio.gather(*(guarded(SLOW_MS / 1000 + 0.05) for _ in range(3)))

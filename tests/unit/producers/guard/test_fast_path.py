@@ -69,6 +69,7 @@ def test_a_call_of_a_quiet_circuit_waits_for_no_lock(gear):
         assert search() == "found"
 
 
+@pytest.mark.slow
 async def test_a_coroutine_call_of_a_quiet_circuit_waits_for_no_lock(gear):
     search = gear.guard("search")(aanswers)
     await search()
@@ -272,6 +273,7 @@ def test_an_event_names_the_generation_of_the_fleets_circuit():
     assert {each.get("generation") for each in sent} == {0}
 
 
+@pytest.mark.slow
 def test_threads_fail_together_and_not_one_failure_is_lost():
     gear = Switchgear.local(local_policies=BreakerPolicy(failure_count=10**9, sliding_window_size=600))
     search = gear.guard("search")(lambda work: work())

@@ -15,6 +15,7 @@ from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.policies import PolicySet
 from switchgear.testing import InMemoryFleet, MemoryEmitter, MemoryFollower
 from tests.support.clock import Clock
+from tests.support.table import table
 
 TOOL = "search"
 STEPS = (0.1, 0.25, 0.5)
@@ -43,6 +44,7 @@ def ask(gear, calls):
     return answers
 
 
+@pytest.mark.slow
 def test_twenty_processes_admit_the_share_of_each_step_together():
     fleet = InMemoryFleet(POLICY)
     gears = [fleet.gear(f"service {number}") for number in range(20)]
@@ -148,6 +150,7 @@ def test_a_process_reads_in_each_refusal_that_the_tool_asked_to_wait():
     assert all(ask(gear, 20))
 
 
+@pytest.mark.slow
 def test_a_fleet_whose_policy_turns_it_off_comes_back_at_once_although_the_tool_asked_to_wait():
     for policy in (PolicySet(tools={TOOL: {"retry_after_ramp": "off"}}), BreakerPolicy(failure_count=20)):
         fleet = InMemoryFleet(policy)
@@ -227,7 +230,7 @@ def circuits():
     return FleetCircuits(MemoryFollower(clock), emitter, silence_s=30, clock=clock, wall=clock)
 
 
-@pytest.mark.parametrize(
+@table(
     ("share", "state", "mode", "passes", "recovers"),
     [
         (0.1, "closed", "enforce", False, True),
@@ -243,7 +246,7 @@ def test_only_a_closed_circuit_that_is_enforced_recovers(share, state, mode, pas
     assert (found.passes, found.recovers) == (passes, recovers)
 
 
-@pytest.mark.parametrize("share", [0, -0.1, 1.1, "0.5", None])
+@table("share", [0, -0.1, 1.1, "0.5", None])
 def test_a_record_with_an_impossible_share_is_no_record(share):
     value = {"circuit_id": "t", "tool_name": "t", "state": "closed", "version": 1, "generation": 1}
     value |= {"changed_at": "2026-01-01T00:00:00Z", "admitted_share": share}

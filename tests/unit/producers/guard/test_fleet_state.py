@@ -18,6 +18,7 @@ from switchgear.testing import FakeClock, InMemoryFleet
 from switchgear.testing.fakes import MemoryEmitter
 from switchgear.testing.fleet import START
 from switchgear_schemas.circuit import Circuit
+from tests.support.table import table
 
 NO_BROKER = "127.0.0.1:1"
 
@@ -64,7 +65,7 @@ def record(tool: str, state: str, version: int = 1) -> bytes:
     return made.model_dump_json().encode()
 
 
-@pytest.mark.parametrize(
+@table(
     ("loaded", "age", "wanted", "mode"),
     [
         (True, 0.0, "last_known", "fleet"),

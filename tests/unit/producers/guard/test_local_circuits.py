@@ -73,6 +73,7 @@ def test_a_new_tool_goes_unguarded_if_no_breaker_can_make_room():
     assert set(local.circuits) == {"a", "b"}
 
 
+@pytest.mark.slow
 def test_a_new_circuit_looks_at_few_breakers_however_many_exist():
     clock = Clock(0.0)
     local = breakers(1_000, clock)

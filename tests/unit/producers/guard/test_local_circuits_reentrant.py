@@ -78,6 +78,7 @@ def test_an_exception_within_a_transition_leaves_the_circuit_usable(breakers):
     assert isinstance(circuit.try_acquire(100.0), BreakerPermit)
 
 
+@pytest.mark.slow
 def test_a_stream_collected_within_a_transition_gives_its_permit_back():
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=0.001))
 

@@ -228,6 +228,7 @@ def test_invented_names_of_servers_make_no_more_circuits_than_the_limit_and_are_
     assert gear.try_acquire(f"{SERVER}:tool0")
 
 
+@pytest.mark.slow
 def test_a_forked_child_can_probe_a_server_whose_probe_its_parent_makes(server, clock):
     gear = client(clock)
     server.up = False

@@ -11,6 +11,7 @@ import pytest
 
 from switchgear import BreakerPolicy, Classification, FunctionHooks, Switchgear, SwitchgearError
 from switchgear.testing import InMemoryFleet
+from tests.support.table import table
 
 ONCE = BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=0.001)
 NUMBERS = ("input_tokens", "output_tokens", "cache_creation_tokens", "cost_usd")
@@ -154,8 +155,8 @@ def ended(permit, ending, duration_ms):
         getattr(permit, ending)(duration_ms=duration_ms)
 
 
-@pytest.mark.parametrize("ending", ["success", "failure", "ignore"])
-@pytest.mark.parametrize("metered", [False, True])
+@table("ending", ["success", "failure", "ignore"])
+@table("metered", [False, True])
 def test_a_reported_duration_is_sent_and_passed_to_the_hooks(ending, metered):
     outcomes, fleet = [], InMemoryFleet()
     gear = fleet.gear("gateway", hooks=[FunctionHooks(on_outcome=outcomes.append)])
@@ -193,7 +194,7 @@ def test_a_call_that_was_slow_elsewhere_is_slow_here_and_in_the_fleet(ending, wh
         assert (gear.is_open("t"), fleet.state("t")) == (True, "open")
 
 
-@pytest.mark.parametrize(
+@table(
     ("error", "status", "error_class"),
     [
         (asyncio.CancelledError(), "cancelled", "cancelled"),
@@ -204,7 +205,7 @@ def test_a_call_that_was_slow_elsewhere_is_slow_here_and_in_the_fleet(ending, wh
         (ConnectionError(), "error", "transport"),
     ],
 )
-@pytest.mark.parametrize("reported", ["by a with block", "by failure"])
+@table("reported", ["by a with block", "by failure"])
 def test_an_event_has_the_status_of_how_the_call_ended(reported, error, status, error_class):
     fleet = InMemoryFleet()
     gear = fleet.gear("planner")

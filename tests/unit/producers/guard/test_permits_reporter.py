@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from switchgear import BreakerPolicy, Rejection, Switchgear
 from switchgear.emitter.event import Event
 from switchgear.redaction import MAX_MESSAGE_CHARACTERS, redact
 from switchgear.testing import InMemoryFleet
+from tests.support.table import table
 
 ONE = BreakerPolicy(consecutive_failures=1)
 LONG = 1_000_000
@@ -29,7 +28,7 @@ def test_error_messages_are_cut_before_they_are_kept_and_buffered() -> None:
     assert len(kept) < 3 * MAX_MESSAGE_CHARACTERS
 
 
-@pytest.mark.parametrize(
+@table(
     "message",
     [
         "x" * 3_999,

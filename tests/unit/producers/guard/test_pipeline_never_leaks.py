@@ -11,7 +11,7 @@ import threading
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear import BreakerPolicy, CircuitOpenError, Permit, Switchgear
@@ -115,7 +115,7 @@ step = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.slow
 @given(steps=st.lists(step, max_size=25), permits=st.integers(1, 3))
 def test_after_every_call_no_probe_is_out_and_each_permitted_call_was_made_once(steps, permits):
     clock = Clock()
@@ -150,7 +150,7 @@ def test_after_every_call_no_probe_is_out_and_each_permitted_call_was_made_once(
 report = st.sampled_from(["success", "failure", "text", "release", "twice", "forgotten"])
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.slow
 @given(
     calls=st.lists(st.tuples(st.floats(0, WAIT_S), report, st.integers(0, 5)), max_size=40), permits=st.integers(1, 3)
 )
@@ -289,6 +289,7 @@ async def test_an_async_generator_that_is_closed_early_leaks_nothing():
     assert probes_out(gear) == 0
 
 
+@pytest.mark.slow
 async def test_tasks_that_are_cancelled_at_random_neither_leak_nor_lose_a_call():
     gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=3, wait_duration_in_open_state_s=0.001))
     made = ended = 0
@@ -363,6 +364,7 @@ def test_threads_that_fail_and_recover_together_leave_no_probe_behind():
     assert breaker_of(gear).state == "closed"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_neither_waits_for_its_parents_locks_nor_misses_its_parents_probe():
     code = """

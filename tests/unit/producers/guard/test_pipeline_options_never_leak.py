@@ -7,12 +7,15 @@ import contextlib
 import os
 import threading
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear import BreakerPolicy, CachePolicy, CallTimeoutError, CircuitOpenError, Switchgear
 from switchgear.testing import FakeClock
 from switchgear.transport import Wire
+
+pytestmark = pytest.mark.slow
 
 WAIT_S = 10.0
 
@@ -109,7 +112,7 @@ def probes_out(decision):
     return sum(len(circuit.breaker.leases) for circuit in decision.local.all_now())
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.slow
 @given(
     calls=st.lists(
         st.tuples(st.sampled_from(["call", "stream"]), st.sampled_from(ENDINGS), OPTIONS, RESULTS_ONLY, st.booleans()),

@@ -109,6 +109,7 @@ def test_a_forked_child_reports_its_own_refusals_alone(reporter, emitter):
     assert len(sent(emitter)) == 1
 
 
+@pytest.mark.slow
 def test_refusals_of_many_threads_are_each_counted_once(reporter, emitter, clock):
     def refuse():
         for _ in range(5_000):

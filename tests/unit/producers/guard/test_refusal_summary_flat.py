@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.deep
+
 MEASURE = """
 import asyncio, gc, psutil, time
 from switchgear import BreakerPolicy, CircuitOpenError, Switchgear

@@ -16,6 +16,7 @@ from switchgear import (
     Switchgear,
 )
 from switchgear.testing import InMemoryFleet
+from tests.support.table import table
 
 ONE = BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=60)
 
@@ -29,9 +30,7 @@ def refused(gear: Switchgear, tool: str, error: Exception | str = "down") -> str
     return rejection.text
 
 
-@pytest.mark.parametrize(
-    ("wait", "shown"), [(30.4, "31 s"), (30.0, "30 s"), (30.0000001, "30 s"), (0.01, "1 s"), (1e12, "1000000000 s")]
-)
+@table(("wait", "shown"), [(30.4, "31 s"), (30.0, "30 s"), (30.0000001, "30 s"), (0.01, "1 s"), (1e12, "1000000000 s")])
 def test_the_wait_in_the_text_is_rounded_up(wait: float, shown: str) -> None:
     assert f"within the next {shown}." in Rejection("t", "open", "local", retry_after_s=wait).text
 

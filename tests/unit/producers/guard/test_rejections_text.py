@@ -28,6 +28,7 @@ from switchgear import (
     from_spectra,
 )
 from switchgear.testing import InMemoryFleet
+from tests.support.table import table
 
 TOOL = "mcp:weather:get_forecast"
 SECRET = "sk-abcdefghijklmnopqrstuvwxyz"
@@ -171,7 +172,7 @@ def test_the_text_is_in_the_repr_and_in_the_last_line_of_a_traceback(make: Calla
     assert f"{type(error).__name__}: {error.text}" in group
 
 
-@pytest.mark.parametrize("make", KINDS[:8], ids=lambda make: make.__name__)
+@table("make", KINDS[:8], ids=lambda make: make.__name__)
 def test_a_refusal_made_again_of_its_arguments_says_the_same(make: Callable[[], Any]) -> None:
     """Celery's JSON results keep a class and its ``args``."""
     error = make()
@@ -183,6 +184,7 @@ def _refused_in_a_child() -> None:
     raise by_a_guard()
 
 
+@pytest.mark.slow
 def test_a_refusal_raised_in_a_worker_process_says_its_text_in_the_parent() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool, pytest.raises(CircuitOpenError) as refused:
         pool.submit(_refused_in_a_child).result(60)
@@ -192,6 +194,7 @@ def test_a_refusal_raised_in_a_worker_process_says_its_text_in_the_parent() -> N
     assert (error.tool, error.state) == (TOOL, "open")
 
 
+@pytest.mark.slow
 def test_the_wait_in_the_text_is_the_one_at_the_refusal() -> None:
     error: Any = by_a_guard()
     before = str(error)

@@ -74,6 +74,7 @@ async def test_an_exception_of_an_async_generator_is_one_failure(observed, outco
     assert endings(outcomes) == [("error", "transport")]
 
 
+@pytest.mark.slow
 def test_a_generator_that_is_never_read_does_not_ask_the_circuit(observed, outcomes):
     observed.guard("t")(numbers)()
     gc.collect()
@@ -81,6 +82,7 @@ def test_a_generator_that_is_never_read_does_not_ask_the_circuit(observed, outco
     assert observed.try_acquire("t")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leave", ["close", "forget", "break"])
 def test_leaving_a_generator_early_is_not_a_failure_and_returns_the_permit(observed, outcomes, leave):
     observed.try_acquire("t").failure(ConnectionError())
@@ -210,6 +212,7 @@ def test_the_usage_of_a_stream_is_the_sum_of_its_items(gear):
     assert session.status().tokens == 7
 
 
+@pytest.mark.slow
 async def test_a_time_limit_of_an_async_generator_is_for_each_item(observed, outcomes):
     @observed.guard("t", timeout=1)
     async def stream(pauses):
@@ -331,6 +334,7 @@ async def test_values_and_exceptions_pass_through_an_async_generator_that_stands
     assert heard == ["sent", "thrown", "cleaned up"]
 
 
+@pytest.mark.slow
 async def test_an_item_that_comes_after_its_cancellation_is_a_timeout(observed, outcomes):
     @observed.guard("t", timeout=0.02)
     async def stream(swallows):

@@ -63,6 +63,7 @@ async def test_cancelling_the_caller_counts_as_cancelled_and_not_as_a_timeout(ob
     assert [one.error_class for one in outcomes] == ["cancelled"]
 
 
+@pytest.mark.slow
 def test_a_function_is_left_behind_at_the_limit_and_its_later_end_is_not_reported(observed, outcomes):
     go_on = threading.Event()
     finished = threading.Event()

@@ -60,6 +60,7 @@ def of(outcomes, tool):
     return [(one.status, one.error_class) for one in outcomes if one.tool == tool]
 
 
+@pytest.mark.slow
 def test_the_wait_for_a_thread_does_not_count_in_the_duration_of_a_call(one_thread, outcomes):
     taken = Taken(one_thread)
     taken.let_go_after(1.2)
@@ -78,6 +79,7 @@ def test_a_call_waits_for_a_thread():
     first.join(10)
 
 
+@pytest.mark.slow
 def test_many_calls_never_run_in_more_threads_than_the_limit():
     threads = TimedThreads(4)
     running, most = set(), []
@@ -123,6 +125,7 @@ def test_a_call_that_the_system_has_no_thread_for_is_not_made(one_thread, outcom
     assert (made, outcomes) == ([], [])
 
 
+@pytest.mark.slow
 def test_a_thread_keeps_neither_arguments_nor_result():
     class Big:
         pass
@@ -168,6 +171,7 @@ def test_an_inner_call_that_finds_no_thread_leaves_the_outer_call_counted():
         assert session.status().calls == 1
 
 
+@pytest.mark.slow
 def test_the_limit_of_a_call_starts_when_a_thread_is_free(one_thread, outcomes):
     taken = Taken(one_thread)
     healthy = one_thread.guard("healthy", timeout=LONG)(lambda: "fine")

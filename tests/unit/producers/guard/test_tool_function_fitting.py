@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 import itertools
 
-import pytest
-
 from switchgear import Switchgear
 from switchgear.guard.tool_function import misfit
+from tests.support.table import table
 
 
 class Client:
@@ -66,7 +65,7 @@ POSITIONAL = [(), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4)]
 NAMED = [{}, *({name: 0} for name in ("a", "b", "d", "city", "x")), {"b": 0, "d": 0}, {"city": 0, "days": 0}]
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
+@table("function", FUNCTIONS)
 def test_misfit_agrees_with_a_real_call(function):
     for args, kwargs in itertools.product(POSITIONAL, NAMED):
         try:

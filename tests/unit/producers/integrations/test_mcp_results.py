@@ -10,6 +10,7 @@ from switchgear import CircuitOpenError, GuardOptions, Rejection
 from switchgear.integrations.mcp_results import refused_inside, report_result, report_tool_error, without_error
 from switchgear.integrations.tool_calls import RefusedCall, ToolCalls
 from switchgear.testing import InMemoryFleet
+from tests.support.table import table
 
 TOOL = "get_forecast"
 
@@ -51,7 +52,7 @@ def test_exception_that_a_server_wrapped_has_the_class_of_the_original(error, ex
     assert reported_class(lambda call, calls: report_tool_error(call, calls.calling, error)) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "expected"),
     [
         ("Error executing tool get_forecast", "unknown"),

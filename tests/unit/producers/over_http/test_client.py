@@ -17,9 +17,11 @@ from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.over_http.follower import GatewayFollower
 from tests.support.gateway_server import Answer, GatewayServer, circuit, fleet_of_now, gateway_server
+from tests.support.limits import HAPPEN_S
+from tests.support.table import table
 from tests.support.waiting import until
 
-LIMIT_S = 60.0
+LIMIT_S = HAPPEN_S
 Make = Callable[..., Switchgear]
 WAIT_S = 3.0
 POLICY = BreakerPolicy(
@@ -39,6 +41,7 @@ def folding() -> Iterator[GatewayServer]:
         yield running
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_circuit_and_its_recovery_takes_exactly_the_permitted_probes(
     make: Make, folding: GatewayServer
 ) -> None:
@@ -75,6 +78,7 @@ def test_two_processes_share_a_circuit_and_its_recovery_takes_exactly_the_permit
     assert sorted(leases) == sorted(str(probe.lease_id) for probe in probes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "mode", "refused"),
     [("last_known", "last_known", True), ("local", "local_only", False), ("deny", "deny", True)],
@@ -117,6 +121,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_a_frozen_process_notices_at_its_first_call_and_reconnects_once(server: GatewayServer) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", FROZEN, server.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -146,7 +151,7 @@ def test_a_frozen_process_notices_at_its_first_call_and_reconnects_once(server: 
         process.communicate()
 
 
-@pytest.mark.parametrize(
+@table(
     ("url", "options", "said"),
     [
         ("https://user:secret@gateway:8622", {}, "contains a login"),
@@ -186,6 +191,7 @@ def run(code: str) -> str:
     ).stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_client_over_a_gateway_imports_no_kafka(server: GatewayServer) -> None:
     code = f"""
 import sys, switchgear
@@ -199,6 +205,7 @@ gear.close()
     assert run(code) == "[] True"
 
 
+@pytest.mark.slow
 def test_a_missing_http_client_is_named_with_the_command_that_installs_it() -> None:
     code = """
 import importlib.util

@@ -10,6 +10,8 @@ from fastapi.testclient import TestClient
 from tests.support.gateway_server import GatewayServer
 from tests.support.snippets import files
 
+pytestmark = pytest.mark.slow
+
 
 def test_events_of_a_request_are_sent_before_it_is_answered(
     server: GatewayServer, monkeypatch: pytest.MonkeyPatch

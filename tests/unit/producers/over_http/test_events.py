@@ -8,6 +8,7 @@ import pytest
 
 from switchgear.over_http import events as module
 from switchgear.over_http.events import EventTooLargeError, ServerEvent, server_events
+from tests.support.table import table
 
 STREAM = ': hello\n\nid: 7\nevent: circuit\ndata: {"a":\ndata: 1}\n\ndata:x\r\n\r\nid: 8\r\revent: e\rdata: \u2028ü\r\rrest: 1\n'
 EVENTS = [
@@ -25,7 +26,7 @@ async def read(*chunks: bytes) -> list[ServerEvent]:
     return [event async for event in server_events(body())]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+@table("size", [1, 2, 3, 7, 1000])
 async def test_events_are_the_same_in_pieces_of_any_size(size: int) -> None:
     raw = STREAM.encode()
     assert await read(*(raw[at : at + size] for at in range(0, len(raw), size))) == EVENTS

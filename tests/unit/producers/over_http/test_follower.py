@@ -14,9 +14,10 @@ from switchgear.over_http.follower import GatewayFollower
 from switchgear.over_http.gateway import Gateway
 from switchgear.runtime.background_thread import Background
 from tests.support.gateway_server import Answer, GatewayServer, circuit
+from tests.support.limits import HAPPEN_S
 from tests.support.waiting import until
 
-LIMIT_S = 60.0
+LIMIT_S = HAPPEN_S
 Make = Callable[..., Switchgear]
 
 
@@ -64,6 +65,7 @@ def test_circuits_come_as_a_snapshot_and_as_changes(follow: Follow, server: Gate
     until(lambda: states(follower) == {"a": "closed", "c": "half_open"}, LIMIT_S)
 
 
+@pytest.mark.slow
 def test_a_broken_stream_is_resumed_and_a_snapshot_replaces_what_was_missed(
     follow: Follow, server: GatewayServer
 ) -> None:
@@ -99,6 +101,7 @@ def test_events_that_are_no_circuits_are_counted_and_skipped(
     assert len(caplog.records) == 1
 
 
+@pytest.mark.slow
 def test_a_gateway_that_is_out_of_date_confirms_nothing_and_its_snapshot_takes_nothing_away(
     follow: Follow, server: GatewayServer
 ) -> None:
@@ -128,6 +131,7 @@ def test_a_first_snapshot_of_a_gateway_that_is_out_of_date_is_not_loaded(follow:
     assert follower.wait_loaded(LIMIT_S)
 
 
+@pytest.mark.slow
 def test_a_silent_stream_is_left_by_the_clock_that_goes_on_during_a_freeze(
     follow: Follow, server: GatewayServer
 ) -> None:
@@ -142,6 +146,7 @@ def test_a_silent_stream_is_left_by_the_clock_that_goes_on_during_a_freeze(
     assert len(server.stream_headers) == 2  # no burst
 
 
+@pytest.mark.slow
 def test_a_refused_token_ends_in_one_clear_error_and_no_further_request(
     follow: Follow, server: GatewayServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -156,6 +161,7 @@ def test_a_refused_token_ends_in_one_clear_error_and_no_further_request(
     assert server.stream_headers == []
 
 
+@pytest.mark.slow
 def test_reconnects_to_a_gateway_that_is_away_back_off(
     follow: Follow, server: GatewayServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,9 +15,12 @@ from switchgear.emitter.record_batch import RecordBatch
 from switchgear.over_http import sender as module
 from switchgear.over_http.sender import take
 from tests.support.gateway_server import CUT, Answer, GatewayServer
+from tests.support.limits import HAPPEN_S
 from tests.support.waiting import until
 
-LIMIT_S = 60.0
+pytestmark = pytest.mark.slow
+
+LIMIT_S = HAPPEN_S
 Make = Callable[..., Switchgear]
 TAKEN: dict[str, Any] = {"accepted": 1, "rejected": []}
 
@@ -147,6 +150,7 @@ def test_a_gateway_that_is_away_at_first_gets_the_events_later(make: Make, serve
     assert len(ids(server.taken)) == 3
 
 
+@pytest.mark.slow
 def test_events_of_a_process_that_ends_without_a_gateway_are_in_the_spool_of_the_next(
     make: Make, server: GatewayServer, tmp_path: Path
 ) -> None:

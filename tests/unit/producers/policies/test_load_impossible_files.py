@@ -21,6 +21,7 @@ def _refused(path) -> str:
     return sentence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [

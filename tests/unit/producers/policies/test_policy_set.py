@@ -9,6 +9,7 @@ import pytest
 from switchgear.policies import PolicyError, PolicySet
 from switchgear.policies.glob import coverings, matches, specificity
 from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy
+from tests.support.table import table
 
 
 def written(tmp_path, text, name="policies.toml"):
@@ -68,7 +69,7 @@ def test_an_explanation_says_where_each_value_came_from(tmp_path):
     assert set(BreakerPolicy.model_fields) <= set(explained.sources)
 
 
-@pytest.mark.parametrize(
+@table(
     ("narrow", "broad"),
     [("abc", "abc*"), ("abc", "ab[c]"), ("abc*", "ab*"), ("ab*", "a*c"), ("a*cd", "a*d"), ("a?", "*"), ("a*", "*b")],
 )
@@ -85,7 +86,7 @@ def test_among_equals_the_earlier_in_the_file_wins():
     assert policies.effective("bb").jitter == 0.3
 
 
-@pytest.mark.parametrize(
+@table(
     ("pattern", "covered", "not_covered"),
     [
         ("mcp:*", "mcp:a/b", "xmcp:a"),
@@ -100,7 +101,7 @@ def test_globs_cover_the_whole_name_and_case_matters(pattern, covered, not_cover
     assert not matches(pattern, not_covered)
 
 
-@pytest.mark.parametrize(
+@table(
     ("values", "message"),
     [
         (
@@ -159,6 +160,7 @@ def test_yaml_without_pyyaml_says_what_to_install(tmp_path, monkeypatch):
         PolicySet.load(written(tmp_path, "default: {}", "p.yaml"))
 
 
+@pytest.mark.slow
 def test_toml_needs_no_pyyaml():
     code = "import sys; sys.modules['yaml'] = None; from switchgear.policies import PolicySet; PolicySet.load(None)"
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -229,6 +231,7 @@ def test_a_third_table_may_make_two_contradicting_tables_possible():
     assert PolicySet(tools=tables).effective("mcp:db-1").sliding_window_size == 50
 
 
+@pytest.mark.slow
 def test_a_loaded_policy_set_never_raises_for_a_tool():
     chance = random.Random(7)
     parts = ["*", "?", "a", "b", "ab", "[ab]", "[!a]", ":"]
@@ -258,6 +261,7 @@ def test_a_loaded_policy_set_never_raises_for_a_tool():
     assert 10 < refused < 140
 
 
+@pytest.mark.slow
 def test_a_thousand_tables_load_within_seconds():
     tables = {f"mcp:server{number}:*": {"jitter": 0.1} for number in range(998)} | {"*": {"jitter": 0.2}}
     began = time.process_time()
@@ -271,6 +275,7 @@ def test_globs_that_share_a_name_only_when_they_overlap_within_it_are_found():
         PolicySet(tools=tables)
 
 
+@pytest.mark.slow
 def test_the_sets_of_globs_that_can_cover_a_name_are_those_that_cover_some_name():
     chance = random.Random(11)
     parts = ["*", "?", "a", "b", "ab", "[ab]", "[!a]", "[a-c]", "[]a]", "[!]a]", "[", "[]", "é", "[é-ü]"]
@@ -290,6 +295,7 @@ def test_one_name_is_yielded_for_each_set_of_globs_that_can_cover_one():
     ]
 
 
+@pytest.mark.slow
 def test_tables_that_overlap_in_too_many_ways_are_refused():
     with pytest.raises(PolicyError, match="overlap in too many ways to check"):
         PolicySet(tools={f"*{letter}*": {"jitter": 0.1} for letter in "abcdefghijklmnop"})

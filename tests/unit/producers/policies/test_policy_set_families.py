@@ -4,6 +4,7 @@ import pytest
 
 from switchgear.policies import PolicyError, PolicySet
 from switchgear_schemas.policy import FAMILY_DEFAULT, FLEET_DEFAULT
+from tests.support.table import table
 
 TOML = """
 [default]
@@ -48,7 +49,7 @@ def test_an_explanation_names_the_tables_of_families(policies):
     assert policies.family_patterns == ("mcp:weather", "mcp:*")
 
 
-@pytest.mark.parametrize(
+@table(
     ("values", "message"),
     [
         ({"fallback": ["other"]}, r'\[family."mcp:\*"\]: a family has no fallback'),

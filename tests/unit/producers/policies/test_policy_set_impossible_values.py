@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from switchgear.breaker import Breaker
 from switchgear.policies import PolicyError, PolicySet
 from switchgear_schemas import BreakerPolicy
+from tests.support.table import table
 
 WIDE = 16**9000
 NUMERIC = [
@@ -19,8 +20,8 @@ NUMERIC = [
 ]
 
 
-@pytest.mark.parametrize("key", NUMERIC)
-@pytest.mark.parametrize(
+@table("key", NUMERIC)
+@table(
     "value",
     [
         True,
@@ -43,8 +44,8 @@ def test_no_number_may_be_endless_a_flag_text_or_beyond_its_bounds(key, value):
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize("key", ["tolerable_failure_rate", "broken_failure_rate", "calls_between_false_opens"])
-@pytest.mark.parametrize("value", [True, "1", float("inf"), float("nan"), 0, 10**400])
+@table("key", ["tolerable_failure_rate", "broken_failure_rate", "calls_between_false_opens"])
+@table("value", [True, "1", float("inf"), float("nan"), 0, 10**400])
 def test_the_numbers_of_cusum_have_bounds(key, value):
     with pytest.raises(PolicyError, match=rf"cusum\.{key}"):
         PolicySet({"cusum": {key: value}})
@@ -67,7 +68,7 @@ def test_a_tool_is_not_its_own_fallback_but_a_glob_may_name_a_tool_that_it_cover
     assert PolicySet(tools={"mcp:*": {"fallback": ["mcp:backup"]}}).effective("mcp:x").fallback == ("mcp:backup",)
 
 
-@pytest.mark.parametrize("fallback", ["abc", [""], ["x" * 257], ["a"] * 33, [1], [["a"]], {"a": 1}])
+@table("fallback", ["abc", [""], ["x" * 257], ["a"] * 33, [1], [["a"]], {"a": 1}])
 def test_fallbacks_are_a_short_list_of_names(fallback):
     with pytest.raises(PolicyError, match="fallback"):
         PolicySet(tools={"a": {"fallback": fallback}})
@@ -79,7 +80,7 @@ def test_a_flag_is_true_or_false_and_nothing_like_it(honor):
         PolicySet({"honor_retry_after": honor})
 
 
-@pytest.mark.parametrize("pattern", ["[!a-z_]", "[!]", "[!]a]", "[z-a]", "[!!-~]", "*[!a-z_A-Z0-9]*"])
+@table("pattern", ["[!a-z_]", "[!]", "[!]a]", "[z-a]", "[!!-~]", "*[!a-z_A-Z0-9]*"])
 def test_a_glob_that_covers_odd_names_or_none_is_accepted(pattern):
     assert PolicySet(tools={pattern: {"jitter": 0.1}}).effective("a").jitter == 0.0
 
@@ -98,6 +99,7 @@ _value = st.one_of(
 _table = st.dictionaries(st.sampled_from([*BreakerPolicy.model_fields, "other"]), _value, max_size=4)
 
 
+@pytest.mark.slow
 @given(_table, st.dictionaries(st.sampled_from(["a", "a*", "*", "[!a", "?b"]), _table, max_size=3))
 @example({"sliding_window_size": {"x": 1.0}}, {})
 @example({}, {"a": {"cusum": "x"}, "a*": {"cusum": {"x": 1.0}}})

@@ -56,6 +56,7 @@ def test_the_background_runs_coroutines_and_returns_their_results(background):
     assert background.run(work()).result(10) == "test-background"
 
 
+@pytest.mark.slow
 def test_a_job_that_fails_is_logged_and_started_again(background, caplog):
     runs = []
 
@@ -73,6 +74,7 @@ def test_a_job_that_fails_is_logged_and_started_again(background, caplog):
     assert "job failed and is started again" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_job_whose_task_group_fails_is_started_again_and_again(background):
     """CPython 3.11 and 3.12 leave the task of such a group as if it were cancelled."""
     runs = []
@@ -93,6 +95,7 @@ def test_a_job_whose_task_group_fails_is_started_again_and_again(background):
     assert background.deaths["job"].startswith("ExceptionGroup")
 
 
+@pytest.mark.slow
 def test_a_job_that_ends_with_a_cancellation_of_its_own_is_started_again(background, caplog):
     runs = []
 
@@ -149,6 +152,7 @@ def test_closing_cancels_the_jobs_and_lets_them_clean_up(background):
     assert not background.alive
 
 
+@pytest.mark.slow
 def test_closing_from_many_threads_lets_the_jobs_clean_up(background):
     cleaned, began, answers = [], threading.Event(), []
 

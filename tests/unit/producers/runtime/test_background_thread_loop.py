@@ -55,6 +55,7 @@ def test_the_loop_does_blocking_work_itself_when_no_thread_can_be_started(loop: 
         ran(loop, lambda: 1 // 0)
 
 
+@pytest.mark.slow
 def test_a_lookup_that_hangs_does_not_keep_the_process_from_ending() -> None:
     code = """
 import socket, threading, time

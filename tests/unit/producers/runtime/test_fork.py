@@ -10,6 +10,8 @@ import pytest
 
 from switchgear.runtime.fork import call_in_child
 
+pytestmark = pytest.mark.slow
+
 
 class Counted:
     def __init__(self) -> None:

@@ -16,6 +16,7 @@ from switchgear.runtime.fork import importing
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
+@pytest.mark.slow
 def test_a_fork_waits_for_an_import_and_both_processes_can_import_afterwards():
     entered, free = threading.Event(), []
 
@@ -46,6 +47,7 @@ def test_a_fork_waits_for_an_import_and_both_processes_can_import_afterwards():
         assert free
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after_s", [0.0, 0.005, 0.03])
 def test_a_child_that_is_forked_as_the_client_starts_can_import_what_it_needs(after_s):
     code = f"""
@@ -67,6 +69,7 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.slow
 def test_a_fork_waits_for_a_look_up_that_may_hold_a_lock():
     """Otherwise the lock stays locked in the child, which could not look up names."""
     loop, entered, done = new_loop(), threading.Event(), []
@@ -87,6 +90,7 @@ def test_a_fork_waits_for_a_look_up_that_may_hold_a_lock():
     loop.close()
 
 
+@pytest.mark.slow
 def test_a_fork_waits_only_a_moment_for_a_look_up_that_hangs():
     loop, entered, free = new_loop(), threading.Event(), threading.Event()
 

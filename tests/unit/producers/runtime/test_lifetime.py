@@ -37,6 +37,7 @@ def dropping(hook: Callable[[Switchgear], object]) -> tuple[Switchgear, list[obj
     return gear, found, took
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hook", [lambda gear: gear.flush(30), lambda gear: gear.start(30), lambda gear: gear.close(0.1)]
 )
@@ -58,6 +59,7 @@ def test_a_hook_can_close_its_client() -> None:
     assert not background.alive
 
 
+@pytest.mark.slow
 def test_an_exit_in_a_hook_ends_the_background_once() -> None:
     gear, found, _ = dropping(lambda _gear: sys.exit(3))
     assert isinstance(found[0], SystemExit)

@@ -60,6 +60,7 @@ def broken() -> None:
     raise ConnectionError("down")
 
 
+@pytest.mark.slow
 def test_an_interpreter_that_ends_without_close_keeps_summed_refusals_and_events(tmp_path: Path) -> None:
     """The first refusal is sent at once, the other four are summed up for a second."""
     code = f"""

@@ -19,6 +19,7 @@ from switchgear import CircuitOpenError, FunctionHooks, Switchgear, SwitchgearEr
 from switchgear.follower.follower import CircuitFollower
 from switchgear.testing import InMemoryFleet
 from switchgear_schemas import Circuit
+from tests.support.table import table
 from tests.support.waiting import until
 
 NO_BROKER = "127.0.0.1:1"
@@ -115,6 +116,7 @@ ASKING: dict[str, Callable[[Switchgear], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", RAISING)
 def test_the_first_call_is_refused_when_the_fleets_circuit_is_open(gear: Switchgear, form: str) -> None:
     with pytest.raises(CircuitOpenError) as refused:
@@ -122,6 +124,7 @@ def test_the_first_call_is_refused_when_the_fleets_circuit_is_open(gear: Switchg
     assert refused.value.source == "fleet"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ASKING)
 def test_the_first_question_waits_for_the_fleets_circuits(gear: Switchgear, form: str) -> None:
     assert ASKING[form](gear) is True
@@ -178,6 +181,7 @@ AWAITED: dict[str, Callable[[Switchgear], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", AWAITED)
 async def test_the_first_coroutine_is_refused_and_the_event_loop_goes_on_meanwhile(gear: Switchgear, form: str) -> None:
     ticks = 0
@@ -196,12 +200,14 @@ async def test_the_first_coroutine_is_refused_and_the_event_loop_goes_on_meanwhi
     assert ticks > 3
 
 
+@pytest.mark.slow
 async def test_first_coroutines_at_the_same_time_share_one_wait(gear: Switchgear) -> None:
     guarded = gear.guard("t")(nothing)
     found = await asyncio.gather(*[guarded() for _ in range(500)], return_exceptions=True)
     assert {type(each) for each in found} == {CircuitOpenError}
 
 
+@pytest.mark.slow
 async def test_a_cancelled_first_coroutine_leaves_the_wait_to_the_next(gear: Switchgear) -> None:
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(gear.acall("t", nothing), 0.01)
@@ -212,6 +218,7 @@ async def test_a_cancelled_first_coroutine_leaves_the_wait_to_the_next(gear: Swi
 # -- once, and bounded ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_first_calls_of_threads_at_the_same_time_share_one_wait(gear: Switchgear) -> None:
     guarded, found = gear.guard("t")(int), []
 
@@ -229,6 +236,7 @@ def test_first_calls_of_threads_at_the_same_time_share_one_wait(gear: Switchgear
     assert found == ["fleet"] * 16
 
 
+@pytest.mark.slow
 def test_only_the_first_call_waits_when_kafka_is_down(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     gear = make(start_wait_s=3)
     guarded = gear.guard("t")(int)
@@ -239,6 +247,7 @@ def test_only_the_first_call_waits_when_kafka_is_down(make: Make, caplog: pytest
     ]
 
 
+@pytest.mark.slow
 def test_threads_share_one_wait_when_kafka_is_down(make: Make) -> None:
     gear = make(start_wait_s=1.0)
     threads = [threading.Thread(target=gear.call, args=("t", int)) for _ in range(8)]
@@ -250,12 +259,14 @@ def test_threads_share_one_wait_when_kafka_is_down(make: Make) -> None:
     assert 1.0 <= time.monotonic() - began < 5.0, "and not one after the other"
 
 
+@pytest.mark.slow
 def test_start_does_not_wait_and_the_first_call_does(gear: Switchgear) -> None:
     assert gear.start() is False
     with pytest.raises(CircuitOpenError):
         gear.call("t", int)
 
 
+@pytest.mark.slow
 def test_the_first_call_does_not_wait_when_the_circuits_are_loaded(gear: Switchgear) -> None:
     assert gear.start(wait=LONG_S)
     with pytest.raises(CircuitOpenError):
@@ -290,6 +301,7 @@ def test_calls_do_not_wait_when_the_client_is_closed_before_or_meanwhile(make: M
     assert not caller.is_alive()
 
 
+@pytest.mark.slow
 def test_an_interrupted_first_call_leaves_the_wait_to_the_next(gear: Switchgear) -> None:
     def interrupt(*_: object) -> None:
         raise InterruptedError
@@ -306,6 +318,7 @@ def test_an_interrupted_first_call_leaves_the_wait_to_the_next(gear: Switchgear)
         gear.call("t", int)
 
 
+@pytest.mark.slow
 def test_the_first_call_is_allowed_in_mode_deny_once_the_circuits_are_loaded(make: Make) -> None:
     """The background checks once a second what was loaded. The first call does not wait for that."""
     gear = make(start_wait_s=LONG_S, on_state_unavailable="deny")
@@ -313,6 +326,7 @@ def test_the_first_call_is_allowed_in_mode_deny_once_the_circuits_are_loaded(mak
     assert gear.call("u", lambda: "called") == "called"
 
 
+@pytest.mark.slow
 def test_a_forked_child_waits_once_even_if_its_parent_has_loaded_the_circuits() -> None:
     code = f"""
         import os, time
@@ -348,7 +362,7 @@ def test_nothing_waits_without_kafka_or_in_a_fleet_in_memory() -> None:
         assert took(lambda: gear.call("t", int)) < 5  # noqa: B023 - called at once
 
 
-@pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), "10", None, True])
+@table("wrong", [-1, float("nan"), float("inf"), "10", None, True])
 def test_an_invalid_start_wait_is_named(wrong: Any) -> None:
     with pytest.raises(SwitchgearError, match="start_wait_s"):
         Switchgear(NO_BROKER, start_wait_s=wrong)

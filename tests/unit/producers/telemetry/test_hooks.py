@@ -13,6 +13,7 @@ from switchgear import CircuitOpenError, Switchgear
 from switchgear.guard.rejections import Rejection
 from switchgear.telemetry.hooks import CallOutcome, CircuitChange, FunctionHooks, HookList, Hooks
 from switchgear_schemas.policy import BreakerPolicy
+from tests.support.table import table
 
 REJECTION = Rejection("t", "open", "local")
 CHANGE = CircuitChange("t", "t", "local", "closed", "open", 1)
@@ -96,7 +97,7 @@ def test_failing_hook_is_logged_once_a_minute_and_the_next_one_runs(caplog: pyte
     assert len(notes.calls) == hooks.failures == 6
 
 
-@pytest.mark.parametrize(
+@table(
     "run",
     [
         lambda hooks: hooks.on_transition(CHANGE),
@@ -156,6 +157,7 @@ def test_uses_the_first_trace_context_and_skips_a_failing_hook() -> None:
     assert HookList([Hooks()]).traceparent() is None
 
 
+@pytest.mark.slow
 def test_hooks_run_in_order_in_the_callers_thread() -> None:
     notes = Notes()
     policy = QUICK.model_copy(update={"wait_duration_in_open_state_s": 0.3})
@@ -251,6 +253,7 @@ async def test_coroutine_functions_call_hooks() -> None:
     assert [call[0] for call in notes.calls if isinstance(call, tuple)] == ["success", "error", "error", "local"]
 
 
+@pytest.mark.slow
 def test_threads_report_every_change_once() -> None:
     changes: list[CircuitChange] = []
     gear = Switchgear.local(local_policies=QUICK, hooks=[FunctionHooks(on_transition=changes.append)])

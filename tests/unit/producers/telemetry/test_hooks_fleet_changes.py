@@ -77,6 +77,7 @@ def test_reports_a_circuit_that_an_operator_forces_open_as_forced_open(recorder:
     assert recorder.changes[0].reason == "command by ann: maintenance"
 
 
+@pytest.mark.slow
 def test_remembers_at_most_about_as_many_states_as_there_are_circuits(recorder: Recorder) -> None:
     recorder.follower.loaded = True
     for number in range(1_000):

@@ -9,6 +9,7 @@ import pytest
 from switchgear import CircuitOpenError, Rejection, Switchgear, SwitchgearError
 from switchgear.telemetry.logging import LoggingHooks
 from switchgear_schemas.policy import BreakerPolicy
+from tests.support.table import table
 from tests.support.unseen import HOSTILE, unseen
 
 
@@ -109,7 +110,7 @@ def test_binds_the_fields_to_a_logger_of_structlog_or_loguru(kind: str) -> None:
     assert (instead["fallback_tool"], lost["dropped"]) == ("b", 3)
 
 
-@pytest.mark.parametrize("wrong", ["x", 5, print, logging, logging.LoggerAdapter(logging.getLogger("mine"), {})])
+@table("wrong", ["x", 5, print, logging, logging.LoggerAdapter(logging.getLogger("mine"), {})])
 def test_rejects_what_is_not_a_logger(wrong: object) -> None:
     with pytest.raises(SwitchgearError, match=r"logger must be a logging\.Logger"):
         LoggingHooks(wrong)  # type: ignore[arg-type]

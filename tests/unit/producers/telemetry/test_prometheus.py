@@ -66,6 +66,7 @@ def test_exports_circuits_and_mode_of_a_local_client() -> None:
     assert value("switchgear_emitter_emitted_total") is None, "it has no emitter"
 
 
+@pytest.mark.slow
 def test_exports_waiting_events_while_kafka_is_down(away: Switchgear) -> None:
     opened(away, "search")
     registry = registry_of(SwitchgearCollector(away))
@@ -86,6 +87,7 @@ def test_exports_waiting_events_while_kafka_is_down(away: Switchgear) -> None:
     assert (value("switchgear_emitter_away_seconds") or 0) >= 1
 
 
+@pytest.mark.slow
 def test_prometheus_parser_reads_the_export(away: Switchgear) -> None:
     counted = CollectorRegistry()
     gear = Switchgear.local(local_policies=POLICY, hooks=[CallCounts(counted)])
@@ -135,6 +137,7 @@ def test_registering_does_not_start_the_client() -> None:
     assert not status.emitter.alive
 
 
+@pytest.mark.slow
 def test_each_metric_is_one_family(away: Switchgear) -> None:
     opened(away, "search")
     registry = registry_of(SwitchgearCollector(away))

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from switchgear import EmitterStatus, FollowerStatus, Switchgear, SwitchgearStatus
 from switchgear.emitter.status import SpoolStatus
+from tests.support.table import table
 
 SPOOL = SpoolStatus(in_use=False, records=0, bytes=0, limit_bytes=10, taken_over=0, dropped=0, damaged=0, error=None)
 EMITTER = EmitterStatus(
@@ -34,7 +33,7 @@ def test_degraded_is_empty_without_kafka() -> None:
     assert (status.mode, status.degraded) == ("local_only", ())
 
 
-@pytest.mark.parametrize(
+@table(
     ("status", "words"),
     [
         (

@@ -7,6 +7,7 @@ import pytest
 from switchgear import CircuitOpenError, FunctionHooks, Permit, Rejection, Switchgear, SwitchgearError
 from switchgear.testing import FakeClock, InMemoryFleet
 from switchgear_schemas import BreakerPolicy
+from tests.support.table import table
 
 TOOL = "mcp:weather:get_forecast"
 THREE = BreakerPolicy(consecutive_failures=3, wait_duration_in_open_state_s=60)
@@ -248,6 +249,7 @@ def test_status_counts_emitted_and_waiting_events(fleet):
     assert gear.close()
 
 
+@pytest.mark.slow
 def test_fleet_is_thread_safe(fleet):
     gears = [fleet.gear() for _ in range(4)]
 
@@ -273,7 +275,7 @@ def test_open_circuit_rejects_an_impossible_time(fleet, for_s):
     assert fleet.state(TOOL) == "closed"
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "given"),
     [
         ("policies", 5),

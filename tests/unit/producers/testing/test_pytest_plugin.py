@@ -6,6 +6,8 @@ import textwrap
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 USERS_TEST = """
     from switchgear import CircuitOpenError, Switchgear
     import pytest

@@ -4,16 +4,16 @@ import json
 import uuid
 from datetime import UTC, datetime
 
-import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 
 from switchgear.policies import PolicyError
 from switchgear_schemas.errors import StoreUnavailableError, SwitchgearError
 from switchgear_sinks.api.answers import BadRequestError, BusyError, NotFoundError, answer_to, json_answer
 from switchgear_sinks.api.readonly import SqlFailedError, SqlLimitError, SqlRefusedError
+from tests.support.table import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("error", "status", "word"),
     [
         (BadRequestError("limit must be 1"), 400, "limit"),

@@ -12,6 +12,7 @@ from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.app import create_app, role_of
 from switchgear_sinks.api.openapi import OPERATIONS, document
 from switchgear_sinks.store import Store, StoreLocation
+from tests.support.table import table
 
 STORE = Store(StoreLocation.parse("http://localhost:8123/switchgear", Path()), 1)
 """It is not opened: the routes are known before."""
@@ -29,6 +30,7 @@ def routes(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 def test_document_has_every_route_and_no_other(routes):
     documented = {(each.path, each.method) for each in OPERATIONS}
     pages = {
@@ -39,7 +41,7 @@ def test_document_has_every_route_and_no_other(routes):
     assert documented == routes - pages
 
 
-@pytest.mark.parametrize("each", OPERATIONS, ids=lambda each: f"{each.method} {each.path}")
+@table("each", OPERATIONS, ids=lambda each: f"{each.method} {each.path}")
 def test_role_in_the_document_is_the_one_that_is_checked(each):
     path = re.sub(r"{\w+}", "x", each.path)
     assert role_of({"path": path, "method": each.method.upper()}) == each.role

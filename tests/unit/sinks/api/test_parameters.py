@@ -6,6 +6,7 @@ from starlette.requests import Request
 from switchgear_sinks.api.answers import BadRequestError
 from switchgear_sinks.api.console.policies import ReplayBody
 from switchgear_sinks.api.parameters import Parameters, json_body
+from tests.support.table import table
 
 KNOWN = ("hours", "limit", "tool", "history", "threshold_ms")
 
@@ -27,7 +28,7 @@ def test_given_parameters_are_read():
     assert values.number("threshold_ms", 5, 0, 10) == 0
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "value"),
     [
         ("limit", "0"), ("limit", "10001"), ("limit", "-1"), ("limit", "1.5"), ("limit", "ten"), ("limit", ""),

@@ -1,12 +1,11 @@
 """The role that a request to the API needs."""
 
-import pytest
-
 from switchgear_access.principal import Role
 from switchgear_sinks.api.app import role_of
+from tests.support.table import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("method", "path", "role"),
     [
         ("GET", "/v1/tools", Role.READ),

@@ -26,6 +26,7 @@ def test_every_page_answers_with_the_document(client, path):
     assert answer.headers["cache-control"] == "no-cache"
 
 
+@pytest.mark.slow
 def test_document_names_files_that_exist(client, base):
     named = re.findall(r'(?:href|src)="([^"]+)"', client.get("/").text)
     assert {client.get(address).status_code for address in named} == {200}

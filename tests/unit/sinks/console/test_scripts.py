@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from switchgear_sinks.console.pages import ASSETS
+from tests.support.table import table
 
 HERE = Path(__file__).parent
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
 def test_modules_without_a_browser_pass_their_tests():
     files = sorted(str(path) for path in HERE.glob("*.test.mjs"))
@@ -20,9 +22,7 @@ def test_modules_without_a_browser_pass_their_tests():
     assert re.search(r"^# pass [1-9]", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    "path", sorted(ASSETS.rglob("js/**/*.js")), ids=lambda path: path.relative_to(ASSETS).as_posix()
-)
+@table("path", sorted(ASSETS.rglob("js/**/*.js")), ids=lambda path: path.relative_to(ASSETS).as_posix())
 def test_script_writes_no_markup_and_is_at_most_500_lines_long(path):
     text = path.read_text()
     assert not re.search(

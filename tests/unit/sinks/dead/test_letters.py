@@ -11,6 +11,7 @@ from switchgear_schemas.dead_letter import DeadLetter
 from switchgear_schemas.errors import InvalidExecutionError, SwitchgearError
 from switchgear_sinks.dead import Selection, StoredLetter, hexdump
 from switchgear_sinks.dead.retry import prepared, read_repairs, why_not
+from tests.support.table import table
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -22,7 +23,7 @@ def letter(value: bytes | None = b"junk", key: bytes | None = b"search", offset:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "key", "tool"),
     [
         (b'{"tool_name":"fetch"}', b"search", "fetch"),
@@ -52,7 +53,7 @@ def test_hexdump_shows_readable_characters_and_is_limited():
     assert hexdump(bytes(100), limit=32).splitlines()[-1] == "… 68 more bytes"
 
 
-@pytest.mark.parametrize(
+@table(
     ("selection", "meant"),
     [
         (Selection(), True),

@@ -6,6 +6,7 @@ import pytest
 
 from switchgear_schemas.health import HealthStatus
 from switchgear_sinks.health.assessment import Assessment, ToolFigures, assess, percent, system_status
+from tests.support.table import table
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SENT = "calls in the last hour were rejected because of what the caller sent (invalid_input)"
@@ -72,7 +73,7 @@ def test_long_error_message_is_cut_in_an_issue():
     assert len(verdict.issues[-1]) < 250
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "word"),
     [
         ("RateLimitError", "less often"),
@@ -99,7 +100,7 @@ def test_issue_of_too_few_calls_says_how_many_are_needed():
     assert assess(evidence(0)).issues == ["No calls in the last hour."]
 
 
-@pytest.mark.parametrize(
+@table(
     ("state", "until", "status"),
     [
         ("open", NOW + timedelta(minutes=1), U),
@@ -135,7 +136,7 @@ def test_closed_circuit_is_not_an_issue():
     assert assess(evidence(10, circuit=circuit("closed"))).issues == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("statuses", "system"),
     [
         ([], N),
@@ -153,9 +154,7 @@ def test_system_status_follows_from_the_statuses_of_its_tools(statuses, system):
     assert system_status(statuses) is system
 
 
-@pytest.mark.parametrize(
-    ("share", "text"), [(1, "100 %"), (0.95, "95 %"), (0.94999, "94.99 %"), (0, "0 %"), (0.9999999, "99.99 %")]
-)
+@table(("share", "text"), [(1, "100 %"), (0.95, "95 %"), (0.94999, "94.99 %"), (0, "0 %"), (0.9999999, "99.99 %")])
 def test_a_percentage_is_never_rounded_up_to_a_threshold_that_was_missed(share, text):
     assert percent(share) == text
 

@@ -11,6 +11,7 @@ from switchgear_schemas.health import HealthStatus, SystemHealthReport, ToolHeal
 from switchgear_sinks.health import ToolHealthService
 from switchgear_sinks.repository import ToolMetricsRepository
 from tests.support.engine import call, store_calls
+from tests.support.table import table
 
 REQUIRED = inspect.Parameter.empty
 SIGNATURES = {
@@ -56,9 +57,7 @@ async def calls_of(store, succeeded=0, failed=0, timed_out=0, each_ms=100.0, too
     await store_calls(store, [call(tool, status, execution_time_ms=each_ms, **fields) for status in statuses])
 
 
-@pytest.mark.parametrize(
-    ("owner", "method"), SIGNATURES, ids=[f"{owner.__name__}.{name}" for owner, name in SIGNATURES]
-)
+@table(("owner", "method"), SIGNATURES, ids=[f"{owner.__name__}.{name}" for owner, name in SIGNATURES])
 def test_every_documented_argument_is_there_in_its_place_with_its_default(owner, method):
     positional = {
         name: parameter.default

@@ -23,6 +23,7 @@ from switchgear_sinks.migrations import (
     planned,
 )
 from switchgear_sinks.store import Store, open_store
+from tests.support.table import table
 
 ONE = Migration(1, "one", "-- first\nCREATE TABLE IF NOT EXISTS one (a UInt8) ENGINE = {merge_tree} ORDER BY a;\n")
 TWO = Migration(2, "two", "CREATE TABLE IF NOT EXISTS two (a UInt8) ENGINE = {merge_tree} ORDER BY a;\n")
@@ -36,7 +37,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 async def tables(store: Store) -> set[str]:
     found = await store.query("SELECT name FROM system.tables WHERE database = currentDatabase()")
-    return {name for (name,) in found.result_rows}
+    return {column for (column,) in found.result_rows}
 
 
 async def test_migrate_creates_every_table_once(store: Store) -> None:
@@ -98,7 +99,7 @@ def test_migration_file_fits_one_node_and_a_cluster() -> None:
     assert "replicated_deduplication_window = 10000, replicated_deduplication_window_seconds = 2592000" in together
 
 
-@pytest.mark.parametrize("migration", load_migrations(), ids=lambda each: each.name)
+@table("migration", load_migrations(), ids=lambda each: each.name)
 def test_every_migration_statement_can_be_repeated_and_is_filled_in(migration: Migration) -> None:
     for statement in migration.statements(Layout(cluster="c")):
         fills = re.match(r"INSERT INTO (\w+)\n.*WHERE .*\(SELECT [\w()]+ FROM \1\)", statement, re.DOTALL)
@@ -137,11 +138,11 @@ async def test_every_table_and_every_column_has_a_comment(store: Store) -> None:
 
 async def test_the_raw_table_has_a_column_for_every_field_of_the_contract(store: Store) -> None:
     await migrate(store)
-    for table in ("tool_metrics", "tool_errors"):
+    for name in ("tool_metrics", "tool_errors"):
         found = await store.query(
-            "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = {t:String}", {"t": table}
+            "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = {t:String}", {"t": name}
         )
-        assert set(ToolExecution.model_fields) <= {name for (name,) in found.result_rows}
+        assert set(ToolExecution.model_fields) <= {column for (column,) in found.result_rows}
 
 
 async def test_changed_retention_is_applied_once_at_the_next_start(store: Store) -> None:
@@ -185,5 +186,5 @@ async def test_rows_expire_by_their_arrival_and_not_by_the_clock_of_their_produc
     )
     await store.command("OPTIMIZE TABLE tool_metrics FINAL")
     await store.command("OPTIMIZE TABLE tool_errors FINAL")
-    for table in ("tool_metrics", "tool_errors"):
-        assert (await store.query(f"SELECT tool_name FROM {table}")).result_rows == [("old call",)]
+    for name in ("tool_metrics", "tool_errors"):
+        assert (await store.query(f"SELECT tool_name FROM {name}")).result_rows == [("old call",)]

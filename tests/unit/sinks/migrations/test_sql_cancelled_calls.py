@@ -19,6 +19,8 @@ from switchgear_sinks.store import Store, open_store
 from tests.support.engine import call, store_calls
 from tests.support.sinking import rollups_differ
 
+pytestmark = pytest.mark.deep
+
 BEFORE = [each for each in load_migrations() if each.version < 10]
 (THIS,) = [each for each in load_migrations() if each.version == 10]
 KINDS: tuple[dict[str, Any], ...] = (

@@ -61,6 +61,7 @@ async def answers_are_exact(store: Store) -> None:
     assert len(await repository.get_slow_executions(limit=10_000)) == slow.result_rows[0][0]
 
 
+@pytest.mark.deep
 async def test_projections_count_rows_from_before_and_during_their_creation_once(store: Store) -> None:
     older = [each for each in load_migrations() if each.version < 9]
     await migrate(store, migrations=older)

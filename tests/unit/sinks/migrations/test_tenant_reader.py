@@ -12,6 +12,7 @@ from switchgear_schemas.settings import load_settings
 from switchgear_sinks.migrations import Layout, load_migrations, tenant_reader
 from switchgear_sinks.migrations.tenant_reader import TENANT_TABLES, TENANT_VIEWS, check_policies, quoted
 from switchgear_sinks.store import open_store
+from tests.support.table import table
 
 
 def made(tenant: str = "acme", user: str = "acme_sql", password: str | None = "secret", **layout) -> list[str]:
@@ -26,7 +27,7 @@ def test_tenant_reader_may_only_select() -> None:
     assert "SETTINGS readonly = 1" in made()[0]
 
 
-@pytest.mark.parametrize("table", TENANT_TABLES)
+@table("table", TENANT_TABLES)
 def test_every_table_shows_the_tenants_rows_to_the_reader_and_all_to_switchgear(table: str) -> None:
     policies = [statement for statement in made() if "ROW POLICY" in statement and f"`{table}`" in statement]
     start, on = "CREATE ROW POLICY OR REPLACE", f"ON `switchgear`.`{table}` FOR SELECT USING"
@@ -70,6 +71,7 @@ def test_tenant_reader_is_created_on_the_whole_cluster() -> None:
     assert not any("ON CLUSTER" in statement for statement in made())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cluster", [None, "main"])
 async def test_clickhouse_can_parse_every_statement_of_a_tenant_reader(tmp_path: Path, cluster: str | None) -> None:
     async with await open_store(load_settings(clickhouse_url=f"chdb:{tmp_path}")) as store:
@@ -84,14 +86,12 @@ def test_switchgears_own_user_cannot_be_a_reader(user: str) -> None:
         made(user=user)
 
 
-@pytest.mark.parametrize(
-    "version", ["26.3.22.6", "26.3.23.1", "26.5.8.18", "26.6.4.10", "26.7.6.5", "26.8.1.1", "26.9.2.1", "27.1.1.1"]
-)
+@table("version", ["26.3.22.6", "26.3.23.1", "26.5.8.18", "26.6.4.10", "26.7.6.5", "26.8.1.1", "26.9.2.1", "27.1.1.1"])
 def test_server_version_whose_row_policies_hold_is_accepted(version: str) -> None:
     check_policies(version)
 
 
-@pytest.mark.parametrize(
+@table(
     "version",
     ["24.8.4.13", "25.8.34.10", "26.3.22.5", "26.3", "26.4.9.9", "26.7.6.4", "25.8.16.10001.altinitystable", ""],
 )

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-import pytest
-
 from switchgear_schemas import BreakerPolicy, Cause, Circuit, Command
 from switchgear_sinks.operate.command_result import CommandResult, shows
+from tests.support.table import table
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -23,7 +22,7 @@ def _circuit(state: str = "forced_open", rule: str = "command", **fields: object
     return Circuit.model_validate({**given, "changed_at": NOON, "cause": cause, **fields})
 
 
-@pytest.mark.parametrize(
+@table(
     ("verb", "state", "rule", "seen"),
     [
         ("force_open", "forced_open", "command", True),
@@ -52,7 +51,7 @@ def test_a_policy_is_shown_by_a_record_that_says_so():
     assert not shows(_circuit("closed", "command"), command)
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "sentence", "done"),
     [
         (CommandResult(_command(), "applied", _circuit()), "search: forced open, version 4, by ada: drill.", True),

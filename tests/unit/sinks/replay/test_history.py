@@ -87,6 +87,7 @@ def test_a_hyphen_is_the_standard_input_and_stays_open(monkeypatch):
     assert [line.raw for line in read_history("-")] == [GOOD]
 
 
+@pytest.mark.slow
 def test_a_cut_gzip_file_gives_what_came_before_the_damage_and_then_says_so(tmp_path):
     whole = gzip.compress(b"".join(b'{"tool_name":"t%d","status":"success"}\n' % i for i in range(20_000)))
     path = tmp_path / "cut.gz"

@@ -116,6 +116,7 @@ def test_scopes_have_circuits_of_their_own(tmp_path):
     assert run(tmp_path, calls, policy)[-1]["summary"]["opens"] == 0
 
 
+@pytest.mark.slow
 def test_the_same_history_and_policy_give_the_same_bytes(tmp_path):
     calls = [call(n / 7, ["success", "error", "timeout"][n * n % 3], f"t{n % 5}", n % 900) for n in range(3000)]
     policies = PolicySet({"jitter": 0.3, "cusum": {"broken_failure_rate": 0.9}, "wait_duration_in_open_state_s": 5})

@@ -12,7 +12,7 @@ from switchgear_sinks.repository import ToolMetricsRepository
 from tests.bench.queries_plan import Recording, readings
 from tests.support.engine import call, store_calls
 
-pytestmark = pytest.mark.engine
+pytestmark = pytest.mark.slow
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 STATS = {

@@ -16,7 +16,7 @@ from switchgear_sinks.migrations import load_migrations, pending
 from switchgear_sinks.repository import ToolMetricsRepository
 from switchgear_sinks.store import Database
 
-pytestmark = pytest.mark.engine
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

@@ -1,12 +1,11 @@
 """A ToolMetric as a row, and back."""
 
-import pytest
-
 from switchgear_schemas.execution import ToolMetric
 from switchgear_sinks.repository.tool_metrics import COLUMNS, to_json_line, to_metric
+from tests.support.table import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("stored", "read"),
     [("", {}), ("{}", {}), ('{"a": [1]}', {"a": [1]}), ("not json", {"raw": "not json"}), ("[1]", {"raw": [1]})],
 )

@@ -30,6 +30,7 @@ async def calls(store):
     return stored
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("threshold", [0, 100, 4999.9, 5000, 5000.001, 29_999, 30_000, 10**9])
 @pytest.mark.parametrize("limit", [0, 1, 20, 700, 1999])
 async def test_slow_executions_are_the_slowest_of_all_rows(store, calls, threshold, limit):

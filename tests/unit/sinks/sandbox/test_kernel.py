@@ -9,6 +9,8 @@ import pytest
 
 from switchgear_sinks.sandbox.kernel import missing
 
+pytestmark = pytest.mark.slow
+
 PRELUDE = """
 import os, socket, subprocess, sys, threading
 from pathlib import Path

@@ -1,10 +1,11 @@
 """Which folders of the engine a snapshot shows."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear_sinks.sandbox.snapshot import link_snapshot, uncovered
+from tests.support.table import table
 
 TABLE = "store/abc/abc-def"
 
@@ -49,7 +50,7 @@ def test_second_snapshot_shows_new_tables_and_not_dropped_ones(folder, tmp_path)
     assert (folder / TABLE / "all_2_2_0" / "data.bin").read_text() == "rows", "the rows themselves stay"
 
 
-@pytest.mark.parametrize(
+@table(
     ("names", "kept"),
     [
         (["all_1_1_0", "all_2_2_0", "all_1_2_1"], {"all_1_2_1"}),
@@ -66,7 +67,7 @@ def test_parts_that_were_merged_into_another_are_left_out(names, kept):
     assert set(uncovered(names)) == kept
 
 
-@settings(deadline=None)
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=12), st.randoms())
 def test_every_block_is_in_one_part_whatever_was_merged(sizes, random):
     """Merges of neighbours, some of them with their sources still there: each block is read once."""

@@ -26,6 +26,7 @@ async def test_asynchronous_client_is_awaited_and_times_without_a_zone_are_utc()
     assert await Database(Client()).rows("SELECT") == [{"at": moment}, {"at": moment}, {"at": None}]
 
 
+@pytest.mark.slow
 async def test_synchronous_client_runs_one_statement_at_a_time_without_blocking_the_loop():
     running, most = 0, 0
 

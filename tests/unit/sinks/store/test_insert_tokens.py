@@ -37,6 +37,7 @@ def insert(tmp_path):
     return rows
 
 
+@pytest.mark.slow
 def test_an_insert_whose_token_was_recorded_without_its_data_is_stored_when_repeated(insert, tmp_path):
     assert insert("first", "second") == 2
     (part,) = (tmp_path / "clickhouse").glob("store/*/*/all_2_2_0")

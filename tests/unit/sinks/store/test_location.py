@@ -8,6 +8,7 @@ import pytest
 
 from switchgear_schemas.errors import SettingsError
 from switchgear_sinks.store import StoreLocation
+from tests.support.table import table
 
 DATA = Path("/data")
 
@@ -42,7 +43,7 @@ def test_a_message_never_shows_the_password() -> None:
     assert str(where) == "http://ch:8123/tools"
 
 
-@pytest.mark.parametrize("url", ["http://", "http:///tools", "http://ch:0/x", "http://ch:port/x", "http://ch:99999/x"])
+@table("url", ["http://", "http:///tools", "http://ch:0/x", "http://ch:port/x", "http://ch:99999/x"])
 def test_a_url_without_a_host_and_port_says_how_to_write_it(url: str) -> None:
     with pytest.raises(SettingsError, match=r"like http://user:password@localhost:8123/switchgear"):
         StoreLocation.parse(url, DATA)

@@ -16,7 +16,7 @@ from switchgear_schemas.errors import StoreUnavailableError
 from switchgear_schemas.settings import load_settings
 from switchgear_sinks.store import Store, StoreLocation, open_store
 
-pytestmark = pytest.mark.engine
+pytestmark = pytest.mark.slow
 
 OPEN_AND_SAY = """
 import asyncio, sys

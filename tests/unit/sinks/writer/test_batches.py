@@ -10,6 +10,7 @@ from switchgear_sinks.writer.batches import RECORD_BYTES, BatchBuffer
 from switchgear_sinks.writer.offset_commits import Intent
 from switchgear_sinks.writer.settings import WriterLimits
 from tests.support.records import NOON_MS, HandMadeRecord, records
+from tests.support.table import table
 
 LIMITS = WriterLimits(batch_rows=3, batch_age_s=1.0, batch_bytes=1_000)
 
@@ -137,7 +138,7 @@ def test_record_that_is_fetched_twice_is_taken_once() -> None:
     assert [record.offset for record in batch.records] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@table("seed", range(20))
 def test_every_record_is_in_exactly_one_batch_in_order(seed: int) -> None:
     chance = random.Random(seed)
     buffer = BatchBuffer(WriterLimits(batch_rows=7, batch_age_s=0.5, batch_bytes=200))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from switchgear_sinks.writer.offset_commits import Intent
+from tests.support.table import table
 
 
 def test_intent_is_read_back_from_commit_metadata() -> None:
@@ -16,9 +17,7 @@ def test_metadata_of_an_intent_names_the_range() -> None:
     assert Intent(100, 199, 5).metadata() == "pending:100-199:5"
 
 
-@pytest.mark.parametrize(
-    "metadata", ["", None, "pending:", "pending:1", "pending:a-b", "done:1-2", "pending:1-2:x", "x pending:1-2"]
-)
+@table("metadata", ["", None, "pending:", "pending:1", "pending:a-b", "done:1-2", "pending:1-2:x", "x pending:1-2"])
 def test_other_metadata_is_not_an_intent(metadata: str | None) -> None:
     assert Intent.parse(metadata) is None
 

@@ -10,6 +10,7 @@ from switchgear.fleet import Message
 from switchgear_schemas.circuit import Cause, Circuit, Counts, Lease
 from switchgear_sinks.writer.rows import CircuitRows
 from tests.support.records import records
+from tests.support.table import table
 
 MAKER = CircuitRows()
 OPEN = Circuit(
@@ -43,7 +44,7 @@ def test_a_tombstone_is_skipped() -> None:
     assert (made.values, made.dead, made.skipped) == ([], [], {"tombstone": 1})
 
 
-@pytest.mark.parametrize(
+@table(
     "value",
     [
         b"",
@@ -76,7 +77,7 @@ def test_a_circuit_without_a_name_is_a_dead_letter_that_names_the_field(name):
     assert (rows.values, [letter.field for letter in rows.dead]) == ([], [name])
 
 
-@pytest.mark.parametrize("share", ["0", "1.5", "-1", '"x"', "null", "NaN"])
+@table("share", ["0", "1.5", "-1", '"x"', "null", "NaN"])
 def test_a_record_with_an_impossible_share_is_rejected(share: str) -> None:
     value = OPEN.model_dump_json().replace('"admitted_share":1.0', f'"admitted_share":{share}')
     assert share in value

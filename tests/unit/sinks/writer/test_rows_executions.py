@@ -12,6 +12,7 @@ from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.execution import MAX_EVENT_BYTES, ToolExecution
 from switchgear_sinks.writer.rows import ExecutionRows, StrictExecution, passes
 from tests.support.records import HandMadeRecord, execution, records
+from tests.support.table import table
 
 MAKER = ExecutionRows()
 
@@ -54,7 +55,7 @@ def test_the_strict_decoder_knows_every_field_of_the_contract_and_no_other() -> 
     assert set(StrictExecution.__struct_fields__) == set(ToolExecution.model_fields)
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "status"),
     [
         ({"status": "error", "error_class": "cancelled"}, "cancelled"),
@@ -105,7 +106,7 @@ def test_every_event_of_our_own_emitter_is_accepted() -> None:
     assert passes(b'{"tool_name":"x","status":"error"}')
 
 
-@pytest.mark.parametrize(
+@table(
     "value",
     [
         None,
@@ -137,7 +138,7 @@ def test_what_the_worker_rejects_is_a_dead_letter_for_the_same_reason(value: byt
     assert dead_reason(value) == (rejected.value.field, rejected.value.reason)
 
 
-@pytest.mark.parametrize(
+@table(
     ("fields", "field"),
     [
         ({"metric_id": "not-a-uuid"}, "metric_id"),

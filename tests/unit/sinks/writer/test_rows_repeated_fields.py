@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec import json
 
 from switchgear_sinks.writer.rows import repeats_a_field
+from tests.support.table import table
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ def test_a_field_that_is_named_twice_is_found(value: bytes) -> None:
     assert repeats_a_field(value)
 
 
-@pytest.mark.parametrize(
+@table(
     "value",
     [
         b"{}",
@@ -38,6 +39,7 @@ def test_text_that_looks_like_a_repeated_field_is_not_one(value: bytes) -> None:
     assert not repeats_a_field(value)
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.text(), st.one_of(st.text(), st.integers(0, 9), st.dictionaries(st.text(), st.text())), min_size=1

@@ -4,8 +4,6 @@ import asyncio
 import json
 import time
 
-import pytest
-
 from switchgear_access.principal import Role
 from switchgear_access.tokens import new_token, with_token
 from switchgear_sinks.operate.send_command import this_person
@@ -14,7 +12,6 @@ from tests.integration.sinks.api.console.test_operating import served
 from tests.support.processes import run, settings_environment, switchgear
 from tests.support.stream import emit, eventually
 
-pytestmark = pytest.mark.integration
 TOOL, SERVER, CIRCUIT = "mcp:mail:send", "mcp:mail", "mcp:mail|family"
 PERSON = this_person()
 

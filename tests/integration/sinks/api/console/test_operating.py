@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import httpx
-import pytest
 from prometheus_client import CollectorRegistry
 
 from switchgear_access.principal import Role
@@ -21,7 +20,6 @@ from tests.support.processes import run, switchgear
 from tests.support.sinking import Message, produce
 from tests.support.stream import emit, eventually
 
-pytestmark = pytest.mark.integration
 TOOL = "mcp:weather:get"
 
 

@@ -80,6 +80,7 @@ def test_the_last_forgotten_change_of_a_partition_is_enough_to_resume() -> None:
     assert changes_after is None or names(changes_after)[-1] == (0, 7)
 
 
+@pytest.mark.slow
 def test_changes_in_memory_have_a_bound_and_the_circuits_stay() -> None:
     changes = CircuitChanges(max_changes=1_000, max_bytes=50_000)
     for offset in range(3_000):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 
+import pytest
+
 from switchgear_gateway.circuits.feed import CircuitFeed
 from tests.unit.producers.gateway.circuits.test_changes import record
 
 
+@pytest.mark.slow
 async def test_the_last_record_of_every_circuit_arrives_while_another_thread_adds_them() -> None:
     feed = CircuitFeed()
 

@@ -128,6 +128,7 @@ async def test_a_stream_resumes_with_what_it_missed_and_a_heartbeat_at_once(flee
     assert (again.event, set(again.data["circuits"])) == ("snapshot", {"search", "mcp:github:merge", "new"})
 
 
+@pytest.mark.slow
 async def test_a_glob_limits_the_stream_and_the_snapshot_and_heartbeats_carry_the_cursor_on(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +175,7 @@ async def until_beat(events: EventStream, *, fresh: bool) -> None:
             return
 
 
+@pytest.mark.slow
 async def test_a_snapshot_has_a_tag_and_is_compressed(fleet: Fleet) -> None:
     fleet.publish(*(f"t{number}" for number in range(200)))
     await eventually(lambda: "t199" in fleet.follower.table.views)
@@ -196,6 +198,7 @@ async def test_a_snapshot_has_a_tag_and_is_compressed(fleet: Fleet) -> None:
     assert (changed.status_code, changed.json()["circuits"]["search"]["version"]) == (200, 203)
 
 
+@pytest.mark.slow
 async def test_tokens_see_the_circuits_of_their_tools_and_a_tenant_nothing_of_others(guarded: Fleet) -> None:
     found = {}
     for name, (_, text) in TOKENS.items():
@@ -224,6 +227,7 @@ async def test_tokens_see_the_circuits_of_their_tools_and_a_tenant_nothing_of_ot
         assert events.status == 401
 
 
+@pytest.mark.slow
 async def test_before_the_circuits_are_loaded_both_routes_ask_to_come_back() -> None:
     fleet = Fleet()
     async with serving(fleet.routes) as fleet.port:
@@ -239,6 +243,7 @@ async def test_before_the_circuits_are_loaded_both_routes_ask_to_come_back() -> 
         assert (await fleet.get("/v1/circuits?tool=a&tool=b")).status_code == 422
 
 
+@pytest.mark.slow
 async def test_more_streams_than_allowed_are_refused_and_a_client_that_leaves_makes_room() -> None:
     fleet = Fleet()
     fleet.routes = CircuitRoutes(follower := MemoryFollower(fleet.clock.monotonic), max_streams=1)
@@ -254,6 +259,7 @@ async def test_more_streams_than_allowed_are_refused_and_a_client_that_leaves_ma
             assert third.status == 200
 
 
+@pytest.mark.slow
 async def test_a_stream_ends_when_the_gateway_stops_or_its_time_is_over(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,6 +278,7 @@ async def test_a_stream_ends_when_the_gateway_stops_or_its_time_is_over(
     assert (await fleet.get("/v1/circuits")).status_code == 503
 
 
+@pytest.mark.slow
 async def test_a_stream_ends_soon_after_its_token_was_revoked_and_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,6 +308,7 @@ async def test_a_stream_ends_soon_after_its_token_was_revoked_and_others_go_on(
             assert refused.status == 401
 
 
+@pytest.mark.slow
 async def test_a_topic_that_was_created_again_is_a_new_snapshot(fleet: Fleet) -> None:
     (feed,) = fleet.follower.record_listeners
     async with fleet.stream() as events:
@@ -319,6 +327,7 @@ async def test_a_topic_that_was_created_again_is_a_new_snapshot(fleet: Fleet) ->
         assert (await events.next() or ("", ""))[1] == "snapshot"
 
 
+@pytest.mark.slow
 async def test_a_client_that_does_not_read_falls_behind_and_later_gets_a_snapshot() -> None:
     fleet = Fleet()
     fleet.follower.loaded = True

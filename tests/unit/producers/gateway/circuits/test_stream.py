@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from switchgear.testing import FakeClock, MemoryFollower
 from switchgear_gateway.circuits.hub import PIECE_BYTES, CircuitHub
 from switchgear_gateway.circuits.stream import CircuitStream
@@ -87,6 +89,7 @@ async def test_what_a_resumed_stream_missed_comes_in_pieces_that_are_made_when_t
     assert circuits(pieces) == [f"t{number}" for number in range(1, 201)]
 
 
+@pytest.mark.slow
 async def test_new_changes_come_in_pieces_and_many_slow_readers_share_a_bounded_number_of_them() -> None:
     hub = Hub()
     readers: list[Reader] = []

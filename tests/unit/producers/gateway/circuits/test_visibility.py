@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from switchgear_access.principal import LOCAL, Principal, Role
 from switchgear_gateway.circuits.changes import CircuitChanges
 from switchgear_gateway.circuits.visibility import CircuitFilter, may_follow
+from tests.support.table import table
 from tests.unit.producers.gateway.circuits.test_changes import record
 
 
@@ -14,7 +13,7 @@ def sees(tool: str, scope: str = "tool", **fields: object) -> bool:
     return CircuitFilter(**fields).sees(CircuitChanges().add(record(tool, 0, scope=scope)))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@table(
     ("allowed", "wanted", "tool", "expected"),
     [
         ((), None, "search", True),
@@ -32,7 +31,7 @@ def test_a_client_sees_the_tools_that_its_token_and_its_request_cover(
     assert sees(tool, allowed=allowed, wanted=wanted) is expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("glob", "expected"),
     [
         ("mcp:github:merge", True),

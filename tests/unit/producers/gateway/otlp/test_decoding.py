@@ -12,6 +12,7 @@ from switchgear_gateway.otlp.decoding import (
     logs_from,
     traces_from,
 )
+from tests.support.table import table
 from tests.unit.producers.gateway.otlp.support import calls_in, sample, span_request
 
 SPAN = {
@@ -53,7 +54,7 @@ def test_protobuf_and_json_of_the_same_request_are_the_same_calls():
     assert calls_in(traces_from(json.dumps(given).encode(), "json")) == calls_in(request)
 
 
-@pytest.mark.parametrize(
+@table(
     "body",
     [
         b"{",

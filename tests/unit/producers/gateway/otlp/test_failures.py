@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import pytest
-
 from switchgear_gateway.otlp.failures import failure
+from tests.support.table import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("error_type", "message", "error_class"),
     [
         ("ConnectionError", "", "transport"),

@@ -9,6 +9,7 @@ import pytest
 from switchgear_gateway.otlp.grouping import CallWindow, CountedCall, SeenCall
 from switchgear_gateway.otlp.mappings import of_span
 from switchgear_gateway.otlp.records import spans_of
+from tests.support.table import table
 from tests.unit.producers.gateway.otlp.support import (
     CLIENT,
     MCP,
@@ -52,7 +53,7 @@ def test_a_framework_a_client_and_a_server_in_one_export_are_one_call_under_the_
     assert window.due(1000.0) == []
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations([FRAMEWORK, CLIENT_SPAN, SERVER_SPAN])))
+@table("order", list(itertools.permutations([FRAMEWORK, CLIENT_SPAN, SERVER_SPAN])))
 def test_spans_of_one_call_in_three_exports_are_one_call_in_any_order(order):
     window = CallWindow()
     counted = [each for span in order for each in add(window, span_request(span))]
@@ -83,7 +84,7 @@ def test_three_real_calls_through_the_mcp_sdk_are_three_after_the_wait_and_faile
     assert window.waiting == 0
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(22), 2))[:40:3])
+@table("order", list(itertools.permutations(range(22), 2))[:40:3])
 def test_real_calls_are_three_when_their_spans_arrive_in_two_exports(order):
     whole = sample("pydantic_ai_mcp")
     scopes = list(whole.resource_spans[0].scope_spans)
@@ -238,6 +239,7 @@ def test_more_waiting_spans_than_the_limit_count_at_once():
     assert window.waiting == 3
 
 
+@pytest.mark.slow
 def test_the_window_remembers_a_bounded_number_of_spans():
     window = CallWindow(remembered=10)
     for number in range(1, 200):

@@ -80,6 +80,7 @@ async def test_a_wrong_token_is_refused(channel, kafka):
     assert kafka.acknowledged == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
 async def test_a_request_that_is_too_large_is_refused_also_if_it_is_small_when_compressed(channel, kafka, compression):
     request = span_request({"id": 1, "attributes": TOOL | {"x": "0" * 9_000_000}})

@@ -7,6 +7,7 @@ import pytest
 from switchgear_gateway.otlp import ingest as module
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.submission import Result, TryAgainError
+from tests.support.table import table
 from tests.unit.producers.gateway.otlp.support import MCP, SERVER, TOOL, Kafka, log_request, sample, span_request, take
 
 WAITS = {"id": 3, "parent": 2, "kind": SERVER, "attributes": MCP}
@@ -44,7 +45,7 @@ async def test_a_request_without_tool_calls_submits_nothing():
     assert kafka.answers
 
 
-@pytest.mark.parametrize(
+@table(
     ("span", "reason"),
     [
         ({"id": 1, "attributes": {"gen_ai.operation.name": "execute_tool"}}, "the tool has no name"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from switchgear_gateway.otlp.executions import UnusableRecordError
+from tests.support.table import table
 from tests.unit.producers.gateway.otlp.support import (
     TOOL,
     calls_in,
@@ -28,7 +29,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@table("name", EXPECTED)
 def test_the_tool_calls_of_a_library_are_recognised_with_their_outcomes(name):
     convention, tool, outcomes = EXPECTED[name]
     calls = calls_in(sample(name))
@@ -36,13 +37,13 @@ def test_the_tool_calls_of_a_library_are_recognised_with_their_outcomes(name):
     assert sorted(each.error_class or each.status for each in calls) == sorted(outcomes)
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@table("name", EXPECTED)
 def test_no_argument_and_no_result_is_kept(name):
     kept = "".join(each.model_dump_json() for each in calls_in(sample(name)))
     assert not any(private in kept for private in ("Oslo", "Rome", "Atlantis", "sun in"))
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@table("name", EXPECTED)
 def test_a_second_export_of_the_same_spans_has_the_same_metric_ids_and_no_two_are_equal(name):
     first, second = calls_in(sample(name)), calls_in(sample(name))
     assert [each.metric_id for each in first] == [each.metric_id for each in second]
@@ -50,7 +51,7 @@ def test_a_second_export_of_the_same_spans_has_the_same_metric_ids_and_no_two_ar
     assert {each.metric_id.version for each in first} == {8}
 
 
-@pytest.mark.parametrize(
+@table(
     "name",
     [
         "langfuse",
@@ -122,7 +123,7 @@ def test_tokens_on_the_span_are_kept():
     assert (call.input_tokens, call.output_tokens) == (12, 3)
 
 
-@pytest.mark.parametrize(
+@table(
     ("kind", "attributes", "resource", "tool"),
     [
         (2, {"fastmcp.server.name": "weather"}, {"service.name": "svc"}, "mcp:weather:get_forecast"),

@@ -131,6 +131,7 @@ async def test_a_request_that_cannot_be_taken_is_a_problem_with_its_status(clien
     assert kafka.acknowledged == []
 
 
+@pytest.mark.slow
 async def test_a_small_body_that_unpacks_to_millions_of_empty_spans_is_refused(client, kafka):
     for body in (gzip.compress(b"\x12\x00" * (MAX_BODY_BYTES // 2 + 1)), gzip.compress(empty_spans(MAX_RECORDS + 1))):
         assert len(body) < 10_000
@@ -139,6 +140,7 @@ async def test_a_small_body_that_unpacks_to_millions_of_empty_spans_is_refused(c
     assert "20,000" in answer.json()["detail"]
 
 
+@pytest.mark.slow
 def test_the_real_exporter_of_the_sdk_delivers_its_spans_over_a_socket(kafka):
     server = uvicorn.Server(uvicorn.Config(application(kafka), port=0, log_config=None))
     thread = threading.Thread(target=server.run)

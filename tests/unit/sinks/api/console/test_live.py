@@ -43,6 +43,7 @@ async def test_console_with_the_position_of_another_process_must_load_again(live
     assert (number, kind) == (live.last_id, "reset")
 
 
+@pytest.mark.slow
 async def test_console_that_was_away_too_long_must_load_again(live):
     position = live.last_id
     for number in range(KEPT + 1):

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from switchgear_schemas.circuit import Circuit
 from switchgear_sinks.api.console.figures import Figures, Opening, ToolFigures
 from switchgear_sinks.api.console.now import assemble, kind_of, openings
 from switchgear_sinks.api.console.records import decode_record
+from tests.support.table import table
 
 NOW = datetime(2026, 11, 26, 2, 0, tzinfo=UTC)
 
@@ -45,7 +44,7 @@ def test_broken_tools_come_first_then_those_with_most_errors_then_most_calls():
     assert [each["tool"] for each in found["tools"]] == ["quiet_open", "b", "c", "closed", "a"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("state", "counted", "kind"),
     [
         ("closed", ToolFigures(calls=10, errors=1), None),

@@ -7,6 +7,7 @@ import pytest
 from switchgear.follower.view import UnreadableCircuitError
 from switchgear_schemas.circuit import Cause, Circuit, Lease
 from switchgear_sinks.api.console.records import advice, circuit_part, decode_record, iso, no_circuit, stored_record
+from tests.support.table import table
 
 NOW = datetime(2026, 11, 26, 2, 0, 0, 123456, tzinfo=UTC)
 
@@ -77,7 +78,7 @@ def test_stored_row_and_record_of_the_topic_give_the_same_circuit():
     assert circuit_part(stored_record(row)) == circuit_part(decode_record(circuit.model_dump_json().encode()))
 
 
-@pytest.mark.parametrize(
+@table(
     ("state", "kind", "word"),
     [("open", "down", "probe"), ("open", "rejects_arguments", "arguments"), ("closed", "rejects_arguments", "arguments"),
      ("closed", "down", "closed"), ("half_open", "down", "Wait")],

@@ -35,6 +35,7 @@ def answering(status: int, body: bytes) -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.slow
 async def test_system_page_says_of_each_named_server_whether_it_is_ready_and_why_not():
     with socket.create_server(("127.0.0.1", 0)) as closed:
         dead = f"http://127.0.0.1:{closed.getsockname()[1]}"

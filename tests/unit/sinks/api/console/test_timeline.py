@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from switchgear_sinks.api.console.series import period_of, series, step_of
 from switchgear_sinks.api.console.timeline import bands, command_marks
+from tests.support.table import table
 
 NOW = datetime(2026, 11, 26, 2, 3, 4, tzinfo=UTC)
 
@@ -43,9 +42,7 @@ def test_one_command_to_many_circuits_is_one_mark():
     assert mark["text"] == "a, b, c: Forced open by ada."
 
 
-@pytest.mark.parametrize(
-    ("hours", "step"), [(0.5, 60), (1, 60), (6, 120), (24, 360), (25, 900), (168, 2700), (8784, 132300)]
-)
+@table(("hours", "step"), [(0.5, 60), (1, 60), (6, 120), (24, 360), (25, 900), (168, 2700), (8784, 132300)])
 def test_series_has_at_most_about_240_points_of_whole_minutes_or_quarters(hours, step):
     assert step_of(hours) == step
     _, _, count = period_of(NOW, hours)

@@ -7,6 +7,7 @@ import pytest
 from switchgear_sinks.api.readonly.catalog import Function, catalog_of
 from switchgear_sinks.api.readonly.gate import classify
 from switchgear_sinks.api.readonly.rules import resolved_violation, table_violation, violation
+from tests.support.table import table
 
 
 def scalar(name, categories="Arithmetic", alias="", origin="System"):
@@ -53,7 +54,7 @@ def named(name):
     return tree(f"IDENTIFIER id: 1, identifier: {name}")
 
 
-@pytest.mark.parametrize(
+@table(
     "name",
     ["plus", "PLUS", "absolute", "toTypeName", "sum", "sumIf", "groupArrayArrayIf", "sumSimpleState", "SUMORNULL"],
 )
@@ -63,7 +64,7 @@ def test_functions_that_only_compute_may_be_used(name):
     assert resolved_violation(called(name), CATALOG) is None
 
 
-@pytest.mark.parametrize(
+@table(
     "name",
     [
         "file", "newInOther", "uncategorised", "newCategory", "mixed", "aiEmbed", "AIEmbed2", "orphan", "mine", "mineToo",
@@ -82,12 +83,12 @@ def test_a_name_of_a_refused_function_is_refused_without_a_call(name):
     assert name in (violation(named(name), CATALOG) or "")
 
 
-@pytest.mark.parametrize("name", ["plus", "tool_name", "user", "t.file", "error rate / h", "sum"])
+@table("name", ["plus", "tool_name", "user", "t.file", "error rate / h", "sum"])
 def test_names_of_columns_and_of_allowed_functions_are_allowed_without_a_call(name):
     assert violation(named(name), CATALOG) is None
 
 
-@pytest.mark.parametrize(
+@table(
     "name",
     [
         "system.users", "System.Users", "system.users.name", "default.t", "/etc/hostname", "./x.csv", "~/x", "http://x/y",
@@ -105,7 +106,7 @@ def test_tables_that_may_be_read_and_columns_with_dots_are_allowed(name):
     assert violation(named(name), CATALOG) is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("table", "allowed"),
     [
         ("tool_metrics", True),
@@ -133,7 +134,7 @@ def test_only_the_engines_own_name_of_a_recursion_is_allowed():
     assert violation(named(inside), CATALOG) is not None
 
 
-@pytest.mark.parametrize(
+@table(
     "alias",
     [
         "a, function_name: plus",
@@ -159,16 +160,13 @@ def test_the_text_of_a_literal_names_nothing(text):
     assert resolved_violation(literal, CATALOG) is None
 
 
-@pytest.mark.parametrize(
-    "line", ["SETTINGS max_threads=1", "PIVOT id: 3", "UDF id: 4, name: x", "file(x)", "function: file", "WHEREVER"]
-)
+@table("line", ["SETTINGS max_threads=1", "PIVOT id: 3", "UDF id: 4, name: x", "file(x)", "function: file", "WHEREVER"])
 def test_unknown_line_of_a_syntax_tree_is_refused(line):
     assert violation(tree(line), CATALOG) is not None
 
 
-@pytest.mark.parametrize(
-    "text", ["identifier", "identifier: ", "CONSTANT id: 1, constant_value_type: ", " ", "(", "function_name: "]
-)
+@pytest.mark.slow
+@table("text", ["identifier", "identifier: ", "CONSTANT id: 1, constant_value_type: ", " ", "(", "function_name: "])
 def test_long_name_is_checked_within_seconds(text):
     started = time.monotonic()
     assert violation(called("file", text * (200_000 // len(text))), CATALOG) is not None
@@ -195,7 +193,7 @@ def structure(text):
     return f"CONSTANT id: 8, constant_value: '{text}', constant_value_type: String"
 
 
-@pytest.mark.parametrize(
+@table(
     "first",
     [
         structure("a String, b String ALIAS file(\\'x\\')"),
@@ -210,7 +208,7 @@ def structure(text):
         "QUERY id: 8, is_subquery: 1",
     ],
 )
-@pytest.mark.parametrize("name", ["values", "VALUES"])
+@table("name", ["values", "VALUES"])
 def test_structure_of_values_must_be_plain_names_and_types(first, name):
     assert "values()" in (violation(values(first, name), CATALOG) or "")
 
@@ -228,14 +226,14 @@ def test_values_with_rows_or_a_plain_structure_is_allowed(first):
     assert violation(values(first), CATALOG) is None
 
 
-@pytest.mark.parametrize("name", ["file", "url", "merge", "view", "viewExplain", "brandNew", "generateRandom", "plus"])
+@table("name", ["file", "url", "merge", "view", "viewExplain", "brandNew", "generateRandom", "plus"])
 def test_table_functions_that_do_more_than_make_rows_up_are_refused(name):
     lines = tree(f"TABLE_FUNCTION id: 6, table_function_name: {name}")
     assert f"{name}()" in (violation(lines, CATALOG) or "")
     assert f"{name}()" in (resolved_violation(lines, CATALOG) or "")
 
 
-@pytest.mark.parametrize(
+@table(
     ("canonical", "select", "table"),
     [
         ("SELECT 1", "SELECT 1", None),
@@ -254,7 +252,7 @@ def test_statements_that_read_are_classified_by_what_is_left_to_check(canonical,
     assert (statement.text, statement.select, statement.table) == (canonical, select, table)
 
 
-@pytest.mark.parametrize(
+@table(
     "canonical",
     [
         "INSERT INTO t FORMAT Values",

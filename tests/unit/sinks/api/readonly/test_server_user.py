@@ -3,11 +3,12 @@
 import pytest
 
 from switchgear_sinks.api.readonly.server_user import too_much
+from tests.support.table import table
 
 READER = ["GRANT SELECT ON switchgear.* TO switchgear_reader"]
 
 
-@pytest.mark.parametrize(
+@table(
     "grants",
     [
         READER,
@@ -23,7 +24,7 @@ def test_a_user_who_may_only_read_the_store_may_run_sql(grants):
     assert too_much(grants, "2", "switchgear") is None
 
 
-@pytest.mark.parametrize(
+@table(
     "grant",
     [
         "GRANT ALL ON *.* TO r WITH GRANT OPTION",
