@@ -3,6 +3,7 @@
 import json
 import time
 
+import pytest
 from aiokafka import AIOKafkaProducer
 
 from switchgear_cli.local.ports import any_free_port
@@ -11,6 +12,8 @@ from switchgear_schemas.partitioner import partition_of
 from switchgear_stream.inspect import read_rows
 from tests.support.processes import all_ended, run, switchgear
 from tests.support.recount import read_topic
+
+pytestmark = pytest.mark.deep
 
 TOOL = "mcp:poisoned:tool"
 GOOD_BETWEEN = 7

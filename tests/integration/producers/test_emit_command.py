@@ -199,6 +199,7 @@ def test_a_broker_that_goes_away_ends_emit_with_the_number_of_acknowledged_event
     assert 0 < acknowledged <= count
 
 
+@pytest.mark.deep
 @pytest.mark.shared
 def test_a_hundred_thousand_real_calls_are_all_in_the_log(settings, shared):
     ended = run(

@@ -65,6 +65,7 @@ async def test_an_event_arrives_complete_under_its_tools_key_on_its_owners_parti
     assert abs(found.recorded_at.timestamp() - time.time()) < 30
 
 
+@pytest.mark.deep
 async def test_a_hundred_thousand_events_of_four_threads_arrive_exactly_once_in_order_of_each_tool(settings):
     emitter = Emitter(settings.kafka, topic_prefix=settings.topic_prefix, buffer_size=200_000)
 

@@ -194,6 +194,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.deep
 def test_no_event_is_lost_or_stored_twice_when_processes_are_killed_before_and_while_their_spool_is_sent(
     away: Away, tmp_path: Path
 ) -> None:

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from switchgear import Emitter
 from switchgear.emitter.record_batch import RecordBatch
 from switchgear_schemas.ids import mint_metric_id
@@ -15,6 +17,8 @@ from tests.support.processes import python
 from tests.support.sinking import read_topic
 from tests.support.spooling import databases, descriptors_in, events_in, opened
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.deep
 
 DEAD = 100
 RECORDS = 20

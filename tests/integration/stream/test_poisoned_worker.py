@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
@@ -216,6 +217,7 @@ async def test_a_batch_that_unpacks_to_gigabytes_and_one_with_invalid_header_nam
     assert worker.alive
 
 
+@pytest.mark.deep
 async def test_hundreds_of_records_that_unpack_to_gigabytes_together_take_little_memory(settings, start_worker):
     worker = start_worker(settings)
     value = event(metadata={"pad": "x" * 20_000_000})
@@ -227,6 +229,7 @@ async def test_hundreds_of_records_that_unpack_to_gigabytes_together_take_little
     assert peak_mb(worker) < 600
 
 
+@pytest.mark.deep
 async def test_state_topics_whose_records_unpack_to_gigabytes_together_take_little_memory_in_a_take_over(
     settings, start_worker
 ):
@@ -247,6 +250,7 @@ def peak_mb(worker: Child) -> float:
     return max(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
+@pytest.mark.deep
 async def test_ten_thousand_bad_records_in_a_row_hold_up_a_good_one_for_seconds_and_take_few_lines_of_the_log(
     settings, start_worker
 ):

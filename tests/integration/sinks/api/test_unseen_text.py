@@ -9,6 +9,7 @@ import pytest
 
 from switchgear_cli.main import run
 from switchgear_schemas.circuit import Cause, Circuit
+from tests.support.deep import some
 from tests.support.engine import call, store_calls, store_circuits
 from tests.support.unseen import HOSTILE, unseen
 
@@ -75,8 +76,8 @@ READS = [
 ]
 
 
-@pytest.mark.parametrize("arguments", READS, ids=range(len(READS)))
-@pytest.mark.parametrize("columns", ["", "100"])
+@pytest.mark.parametrize("arguments", some(READS, 12), ids=range(len(READS)))
+@pytest.mark.parametrize("columns", some(["", "100"], 1))
 def test_no_invisible_character_reaches_the_reader_of_any_command(arguments, columns, filled, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     run(arguments)

@@ -37,6 +37,7 @@ async def opened(server: ClickHouseServer, database: str, count: int) -> AsyncIt
         yield stores
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("database", [f"together_{number}" for number in range(DATABASES)])
 async def test_the_rollups_have_every_row_after_several_processes_migrated_at_once(
     server: ClickHouseServer, database: str

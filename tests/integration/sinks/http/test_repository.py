@@ -1,12 +1,15 @@
 """ToolMetricsRepository over HTTP: the tests it passes on the embedded engine, against a server; and any HTTP client."""
 
 import clickhouse_connect
+import pytest
 
 from switchgear_schemas.execution import ToolMetric
 from switchgear_sinks.repository import ToolMetricsRepository
 from tests.support.again import again
 from tests.support.engine import call, store_calls
 from tests.unit.sinks.repository import test_rollups, test_tool_errors, test_tool_metrics
+
+pytestmark = pytest.mark.deep
 
 globals().update(
     again(

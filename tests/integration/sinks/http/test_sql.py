@@ -11,6 +11,8 @@ from tests.support.canary import SECRET, Listener, World
 from tests.support.clickhouse_http import READER
 from tests.support.engine import TABLES, call, store_calls
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.fixture
 async def api(store):

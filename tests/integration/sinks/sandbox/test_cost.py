@@ -14,6 +14,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from switchgear_sinks.api.readonly import ReadOnlySql, SqlFailedError, SqlLimitError, SqlRefusedError
 from switchgear_sinks.sandbox import ReaderEndedError, ReaderLimitError, ReaderLimits, Readers
+from tests.support.deep import some
 from tests.support.engine import call, store_calls
 
 SECONDS, LATER_S = 1.0, 6.0  # the machine of the tests has other work
@@ -69,7 +70,7 @@ def read_catalog(sql: ReadOnlySql) -> None:
     sql.run("SELECT 1")
 
 
-@pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.parametrize("name", some(BOMBS, 4))
 def test_a_query_ends_within_its_time_and_the_process_of_the_sink_does_not_grow(quick, name):
     client = quick.connect()
     me = psutil.Process()
@@ -88,10 +89,13 @@ def test_a_query_ends_within_its_time_and_the_process_of_the_sink_does_not_grow(
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "edit distance of one row", "array fold", "many joins", "nested subqueries", "nested functions", "a long sum", "a long IN",
-        "many aliases", "many with", "a long constant", "memory of a group",
-    ],
+    some(
+        [
+            "edit distance of one row", "array fold", "many joins", "nested subqueries", "nested functions", "a long sum", "a long IN",
+            "many aliases", "many with", "a long constant", "memory of a group",
+        ],
+        3,
+    ),
 )  # fmt: skip
 def test_query_through_the_gate_keeps_its_limits(quick, name):
     """Also what the check of the text asks of the engine: to parse, to plan, and to compute constants."""
@@ -126,6 +130,7 @@ def test_error_of_a_limited_process_names_the_limit(engine, limits, query, word)
         assert word in str(caught.value)
 
 
+@pytest.mark.deep
 def test_sink_stores_rows_while_two_queries_use_all_they_can(engine):
     readers = Readers(engine.folder, engine.database, max_seconds=60)
     clients = [readers.connect(), readers.connect()]

@@ -73,6 +73,7 @@ def test_query_reads_its_snapshot_after_the_store_merged_every_part_of_it(reader
     client.close()
 
 
+@pytest.mark.deep
 def test_query_whose_parts_are_dropped_meanwhile_runs_on_another_snapshot(readers, store, parts):
     clients = []
 
@@ -95,6 +96,7 @@ def test_client_whose_parts_were_dropped_says_that_the_rows_changed(readers, sto
     client.close()
 
 
+@pytest.mark.deep
 def test_readers_engine_merges_no_parts_even_if_merges_are_started(readers, store, parts):
     """It would remove the merged parts afterwards: without Landlock, those of the store."""
     client = readers.connect()

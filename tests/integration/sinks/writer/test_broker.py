@@ -62,6 +62,7 @@ async def test_no_broker_at_the_start_is_an_error_after_a_while(
         await run_to_its_end(settings)
 
 
+@pytest.mark.deep
 async def test_missing_topics_are_waited_for_and_then_named(
     kafka: RunningKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +87,7 @@ async def two_under_one_name(settings: Settings) -> None:
             await asyncio.wait({first.task, second.task}, timeout=60, return_when=asyncio.FIRST_COMPLETED)
 
 
+@pytest.mark.deep
 async def test_two_sinks_under_the_same_name_end_with_a_sentence_and_the_next_sink_stores_every_row_once(
     make_settings: Callable[..., Settings], tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from switchgear_sinks.store import open_store
 from switchgear_sinks.writer.inserter import INSERT_SETTINGS
 from switchgear_sinks.writer.offset_commits import Intent
 from switchgear_sinks.writer.rows import ExecutionRows
+from tests.support.engine import copy_migrated
 from tests.support.groups import commit_by_hand
 from tests.support.processes import Child, switchgear
 from tests.support.records import execution
@@ -39,6 +40,7 @@ BAD_EVERY = 5_000
 
 @pytest.fixture
 def here(make_settings: Callable[..., Settings], tmp_path: Path) -> Settings:
+    copy_migrated(tmp_path / "clickhouse")
     return make_settings(
         clickhouse_url=f"chdb:{tmp_path}/clickhouse", sink_batch_max_rows=1_500, sink_batch_max_age_s=0.05
     )
@@ -64,6 +66,7 @@ async def stored(settings: Settings) -> int:
         return -1
 
 
+@pytest.mark.deep
 async def test_a_sink_killed_again_and_again_under_load_stores_every_event_once(here: Settings, tmp_path: Path) -> None:
     chance = random.Random(5)
     producing = asyncio.create_task(produce(here, load(EVENTS)))

@@ -16,6 +16,8 @@ from structlog.testing import capture_logs
 from switchgear_schemas import headers, wire
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.settings import Settings
+from tests.support.deep import some
+from tests.support.engine import copy_migrated
 from tests.support.odd_values import NAMES, NUMBERS, TIMES, odd_executions
 from tests.support.raw_batches import RawRecord, batch, compressed, payload, produce_raw
 from tests.support.records import execution
@@ -29,6 +31,7 @@ OWN = 0
 
 @pytest.fixture
 def here(make_settings: Callable[..., Settings], tmp_path: Path) -> Settings:
+    copy_migrated(tmp_path / "clickhouse")
     return make_settings(clickhouse_url=f"chdb:{tmp_path}/clickhouse")
 
 
@@ -61,7 +64,7 @@ def counted(value: bytes | None) -> bool:
     return True
 
 
-@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("kind", some(ODD, 3))
 async def test_sink_stores_what_the_worker_counts_and_rejects_what_it_rejects(here: Settings, kind: str) -> None:
     odd = [Message(value, b"odd", partition=OWN) for value in ODD[kind]]
     sent = await produce(here, [each for one in odd for each in (one, good())])
@@ -86,7 +89,7 @@ OVERSIZED = {
 }
 
 
-@pytest.mark.parametrize("compression", ["gzip", "zstd", "lz4", "snappy"])
+@pytest.mark.parametrize("compression", some(["gzip", "zstd", "lz4", "snappy"], 1))
 async def test_records_that_are_small_for_the_broker_and_large_for_us_stop_nothing(
     here: Settings, compression: str
 ) -> None:
@@ -119,7 +122,7 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize("what", UNREADABLE)
+@pytest.mark.parametrize("what", some(UNREADABLE, 1))
 async def test_a_batch_that_kafkas_client_cannot_read_is_a_dead_letter_for_each_record(
     here: Settings, what: str
 ) -> None:
@@ -133,6 +136,7 @@ async def test_a_batch_that_kafkas_client_cannot_read_is_a_dead_letter_for_each_
     assert letter.reason.startswith("the batch of this record can't be read: ")
 
 
+@pytest.mark.deep
 async def test_a_batch_of_more_records_than_a_client_sends_is_a_thousand_dead_letters(here: Settings) -> None:
     count = 300_000
     many = batch(compressed(payload([RawRecord()] * count), "gzip"), count, "gzip")
@@ -145,6 +149,7 @@ async def test_a_batch_of_more_records_than_a_client_sends_is_a_thousand_dead_le
     assert f"the same of {count - 1_000} more records, up to offset {first + count - 1}" in last.reason
 
 
+@pytest.mark.deep
 async def test_a_gzip_stream_with_bytes_behind_it_is_read_as_java_does(here: Settings) -> None:
     odd = batch(compressed(payload([FINE, FINE]), "gzip") + b"garbage", 2, "gzip")
     await produce_raw(here, here.topics.executions, OWN, [odd])
@@ -231,6 +236,7 @@ async def test_transactions_leave_no_lag_and_no_missing_offsets(here: Settings) 
         assert max(offsets)[1] >= 12, "three offsets are the ends of transactions"
 
 
+@pytest.mark.deep
 async def test_ten_thousand_bad_records_are_dead_letters_within_seconds_and_a_few_lines_of_the_log(
     here: Settings,
 ) -> None:
