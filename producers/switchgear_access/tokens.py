@@ -176,12 +176,17 @@ def is_json(text: str) -> bool:
 
 
 def with_token(text: str, token: Token) -> str:
-    """Return a document with one more token. A TOML document keeps its comments and its form."""
+    """Return a document with one more token. A TOML document keeps its comments and its form, unless its tokens are an array on one line."""
     if is_json(text):
         return _json(_Document((*parse_tokens(text, "The file"), token)))
     fields = msgspec.to_builtins(token, builtin_types=(datetime,))
     lines = [f"{name} = {_toml(value)}" for name, value in fields.items()]
-    return "\n".join([*([text.rstrip("\n"), ""] if text.strip() else []), "[[tokens]]", *lines, ""])
+    longer = "\n".join([*([text.rstrip("\n"), ""] if text.strip() else []), "[[tokens]]", *lines, ""])
+    try:
+        parse_tokens(longer, "The file")
+    except SettingsError:  # `tokens = […]` on one line takes no table after it
+        return _json(_Document((*parse_tokens(text, "The file"), token)))
+    return longer
 
 
 def with_revoked(text: str, identity: str, at: datetime) -> str:

@@ -21,11 +21,19 @@ async def up(
     api_port: Annotated[
         int | None, Parameter(help="Port of the HTTP API; 8620, or the first free of 8630, 8640, …")
     ] = None,
-    gateway_port: Annotated[int | None, Parameter(help="Port of the gateway; 8622, 8632, …")] = None,
-    worker_port: Annotated[int | None, Parameter(help="Port of the first worker's health; 8621, 8631, …")] = None,
-    alerts_port: Annotated[int | None, Parameter(help="Port of the health of alerts; 8624, 8634, …")] = None,
-    otlp_port: Annotated[int | None, Parameter(help="Port of OTLP over gRPC; 4317, 4327, …")] = None,
-    kafka_port: Annotated[int | None, Parameter(help="Port of Kafka; 9092, 9102, …")] = None,
+    gateway_port: Annotated[
+        int | None, Parameter(help="Port of the gateway; 8622, or the first free of 8632, 8642, …")
+    ] = None,
+    worker_port: Annotated[
+        int | None, Parameter(help="Port of the first worker's /readyz; 8621, or the first free of 8631, 8641, …")
+    ] = None,
+    alerts_port: Annotated[
+        int | None, Parameter(help="Port of /readyz of alerts; 8624, or the first free of 8634, 8644, …")
+    ] = None,
+    otlp_port: Annotated[
+        int | None, Parameter(help="Port of OTLP over gRPC; 4317, or the first free of 4327, 4337, …")
+    ] = None,
+    kafka_port: Annotated[int | None, Parameter(help="Port of Kafka; 9092, or the first free of 9102, 9112, …")] = None,
     workers: Annotated[int, Parameter(help="How many stream workers.")] = 1,
     alerts: Annotated[Path | None, Parameter(help="Send alerts by this file of receivers and routes, TOML.")] = None,
     demo: Annotated[bool, Parameter(help="Send the traffic of a small demo fleet; --no-demo takes it back.")] = False,

@@ -292,7 +292,7 @@ def server_properties(log_dir: Path, port: int, controller_port: int) -> str:
     Args:
         log_dir: Kafka's ``log.dirs``: the messages and the cluster's metadata.
         port: For clients, on 127.0.0.1.
-        controller_port: For the broker's talk to itself; another each start.
+        controller_port: For the connection of the broker to itself.
     """
     properties = {
         "process.roles": "broker,controller",

@@ -14,6 +14,7 @@ HOST: Final = "127.0.0.1"
 STEP: Final = 10
 """From a default that is in use to the next one: so the ports of one system stay apart from those of another component."""
 _TRIES: Final = 200
+_TAKEN: Final = {errno.EADDRINUSE, errno.EACCES}
 _BACKLOG: Final = 512
 
 
@@ -22,7 +23,7 @@ def is_free(port: int) -> bool:
     try:
         _bound(socket.SOCK_STREAM, port).close()
     except OSError as error:
-        if error.errno in {errno.EADDRINUSE, errno.EACCES}:
+        if error.errno in _TAKEN:
             return False
         raise
     return True
@@ -104,8 +105,11 @@ def hold_port(
         if port not in taken:
             try:
                 return hold(port)
-            except OSError:
-                continue
+            except OSError as error:
+                if error.errno not in _TAKEN:
+                    raise SwitchgearError(
+                        f"The port {port} of {HOST} can't be used: {error.strerror or error}."
+                    ) from None
     raise SwitchgearError(f"No free port from {default} on.", hint=f"Name one by {flag}.")
 
 

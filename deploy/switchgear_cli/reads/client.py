@@ -203,7 +203,7 @@ class ApiClient:
         try:
             return self._http.request(method, path, **arguments)
         except httpx.TimeoutException:
-            raise ApiUnavailableError(f"The API at {self.url} did not answer in time.", hint=_WAY_OUT) from None
+            raise ApiUnavailableError(f"The API at {self.url} did not answer in time.", hint=_WAIT) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             reason = str(error) or type(error).__name__
             raise ApiUnavailableError(f"The API at {self.url} cannot be reached ({reason}).", hint=_WAY_OUT) from None
@@ -222,6 +222,7 @@ class ApiClient:
         raise ApiAnswerError(str(said), hint=hint, status=answer.status_code)
 
 
+_WAIT: Final = "It may be starting or busy. Look at the output of `switchgear up` or at its log, and try again."
 _WAY_OUT: Final = "Start it with `switchgear up`, or say where it is with --api-url or SWITCHGEAR_API_URL."
 
 

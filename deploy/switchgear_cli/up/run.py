@@ -207,9 +207,11 @@ class _System:
         # Traffic ends first, then what reads it, and the broker last. So each can still send what it holds.
         traffic = [name for name in names if name in {"demo", "gateway"}]
         await self._supervisor.stop(traffic, CHILDREN_STOP_S, self._hurry)
+        self._ports.gateway.close()  # its clients must not wait for a gateway that never comes
         await self._supervisor.stop(
             [name for name in names if name not in {*traffic, "kafka"}], CHILDREN_STOP_S, self._hurry
         )
+        self._ports.api.close()
         await self._supervisor.stop([name for name in names if name == "kafka"], KAFKA_STOP_S, self._hurry)
 
     async def _draw(self) -> None:

@@ -71,7 +71,7 @@ START_ATTEMPTS: Final = 3
 
 @dataclass(slots=True)
 class Supervised:
-    """A component, the state of its supervision, and the question in progress whether it is ready."""
+    """A component, the state of its supervision, and the readiness probe in progress."""
 
     component: Component
     supervision: Supervision
@@ -180,6 +180,9 @@ class Supervisor:
 
     def _spawn(self, supervised: Supervised) -> None:
         now = self._clock()
+        if supervised.probe is not None:  # its answer would be that of the process before
+            supervised.probe.cancel()
+            supervised.probe = None
         try:
             supervised.component.spawn()
         except SwitchgearError as error:

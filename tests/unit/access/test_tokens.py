@@ -33,6 +33,18 @@ def test_new_token_authenticates_its_client_with_its_rights():
     )  # fmt: skip
 
 
+@table("start", ["tokens = []", "tokens = [\n]\n"])
+def test_a_token_is_added_to_an_array_on_one_line(start):
+    token, _ = new_token("planner", [Role.READ])
+    assert parse_tokens(with_token(start, token), "The file") == (token,)
+
+
+def test_a_token_is_added_beside_one_of_an_inline_table():
+    first, second = (new_token(name, [Role.READ])[0] for name in ("a", "b"))
+    inline = f'tokens = [{{id = "{first.id}", name = "a", sha256 = "{first.sha256}", roles = ["read"]}}]'
+    assert [each.id for each in parse_tokens(with_token(inline, second), "The file")] == [first.id, second.id]
+
+
 def test_stored_token_holds_the_hash_and_not_the_secret():
     token, text = new_token("planner", [Role.READ])
     kept = with_token("", token) + repr(token) + repr(token.principal())

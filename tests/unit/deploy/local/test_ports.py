@@ -121,6 +121,14 @@ def test_a_requested_port_that_the_user_may_not_have_is_not_said_to_be_in_use(he
         held(80, 1, hold=forbidden)
 
 
+def test_an_address_that_can_not_be_used_at_all_is_said_as_it_is(held):
+    def absent(_port):
+        raise OSError(99, "Cannot assign requested address")
+
+    with pytest.raises(SwitchgearError, match=r"The port 8620 of 127\.0\.0\.1 can't be used: Cannot assign"):
+        held(None, 8620, hold=absent)
+
+
 @pytest.mark.parametrize("port", [0, -1, 65_536])
 def test_a_number_outside_the_range_of_ports_is_an_error(held, port):
     with pytest.raises(SwitchgearError, match=r"--api-port .* is not a port"):

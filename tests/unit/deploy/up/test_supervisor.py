@@ -141,6 +141,26 @@ async def test_a_component_that_lets_a_question_wait_delays_neither_the_others_n
     assert supervisor.all[0].supervision.phase is Phase.RUNNING
 
 
+async def test_an_answer_of_the_process_before_does_not_make_the_next_one_ready(supervisor, clock):
+    puppet = Puppet("late")
+    answer = asyncio.Event()
+
+    async def is_ready():
+        return puppet.spawns == 1 and await answer.wait()
+
+    puppet.is_ready = is_ready
+    supervisor.start(puppet)
+    await supervisor.step()
+    answer.set()
+    puppet.die()
+    await supervisor.step()
+    clock.now += 1
+    await supervisor.step()
+    await supervisor.step()
+    assert puppet.spawns == 2
+    assert supervisor.all[0].supervision.phase is Phase.STARTING
+
+
 async def test_waiting_for_readiness_ends_when_all_are_ready(supervisor):
     puppet = Puppet()
     supervisor.start(puppet)
