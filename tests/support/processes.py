@@ -160,10 +160,12 @@ def switchgear(
     return Child(command, log, environment(settings, extra), forked=arguments)
 
 
-def python(script: str, *arguments: str, log: Path, extra: Mapping[str, str] | None = None) -> Child:
-    """Start ``python -c SCRIPT ARGUMENTS``."""
+def python(
+    script: str, *arguments: str, log: Path, extra: Mapping[str, str] | None = None, forked: bool = True
+) -> Child:
+    """Start ``python -c SCRIPT ARGUMENTS``. Where its start or its end is the subject, don't let it be forked."""
     command = ["-c", script, *arguments]
-    return Child([sys.executable, *command], log, environment(extra=extra), forked=command)
+    return Child([sys.executable, *command], log, environment(extra=extra), forked=command if forked else None)
 
 
 def run(

@@ -1,7 +1,7 @@
 """Commands in processes forked from one that has imported the packages already: most of a short command's time is its imports.
 
 ``spawn(arguments, …)`` runs ``switchgear ARGUMENTS``, and ``spawn(["-c", script, …])`` a script, each in a process of its own that ends like any
-other. Use a real interpreter where its start is the subject: its imports, its standard streams or ``PYTHON…`` variables.
+other. Use a real interpreter where its start or its end is the subject: imports, ``PYTHON…`` variables, the order of ``atexit``.
 """
 
 from __future__ import annotations

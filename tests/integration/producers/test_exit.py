@@ -71,7 +71,7 @@ def test_all_clients_together_take_about_as_long_as_the_exit_timeout(
     arguments = (
         settings.kafka_bootstrap_servers, settings.topic_prefix, str(folder) if spool else "", str(go), str(CLIENTS)
     )  # fmt: skip
-    with python(ENDING, *arguments, log=tmp_path / "child.log") as child:
+    with python(ENDING, *arguments, log=tmp_path / "child.log", forked=False) as child:
         child.wait_for_output("ready")
         assert broker.pid is not None
         os.kill(broker.pid, signal.SIGSTOP)

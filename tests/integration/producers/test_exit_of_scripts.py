@@ -321,7 +321,7 @@ def took_s(output: str) -> float:
 
 def test_a_script_without_a_broker_ends_long_before_the_exit_timeout_and_says_what_is_lost(tmp_path: Path) -> None:
     address = f"localhost:{any_free_port()}"
-    with python(TIMED, address, log=tmp_path / "script.log") as script:
+    with python(TIMED, address, log=tmp_path / "script.log", forked=False) as script:
         assert script.wait_for_exit(LIMIT_S) == 0
     assert script.output().count(LOST.format(address)) == 1
     assert "Traceback" not in script.output()
@@ -331,7 +331,7 @@ def test_a_script_without_a_broker_ends_long_before_the_exit_timeout_and_says_wh
 def test_ctrl_c_ends_the_wait_for_a_broker_that_hangs(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as hangs:  # it takes connections, and never answers
         address = f"localhost:{hangs.getsockname()[1]}"
-        with python(TIMED, address, log=tmp_path / "script.log") as script:
+        with python(TIMED, address, log=tmp_path / "script.log", forked=False) as script:
             script.wait_for_output("ends")
             time.sleep(1)
             assert script.interrupt(LIMIT_S) == 0
