@@ -38,7 +38,6 @@ def test_plain_http_and_private_addresses_are_refused_without_showing_the_url(ur
     assert url not in str(caught.value)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "address",
     [

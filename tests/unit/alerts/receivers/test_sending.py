@@ -73,7 +73,6 @@ async def sent(one, *messages):
         await one.close()
 
 
-@pytest.mark.slow
 async def test_a_webhook_is_signed_with_the_new_and_the_old_secret(server, monkeypatch):
     one = receiver(
         monkeypatch,
@@ -259,7 +258,6 @@ async def test_apprise_tries_again_only_the_services_that_do_not_have_the_messag
     assert [path for path, _, _ in server.requests] == ["/good", "/good"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "permanent"),
     [(400, True), (404, True), (301, True), (408, False), (429, False), (500, False), (503, False)],
