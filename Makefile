@@ -23,11 +23,11 @@ check: setup
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@$(BIN)/mypy & types=$$!; $(PYTEST)=2 -m 'not slow and not deep' tests/unit $(ARGS); tests=$$?; wait $$types && exit $$tests
 
-## test: the whole product, with a real Kafka and ClickHouse's engine: ten minutes (ARGS="-k breaker" to choose)
+## test: the whole product, with a real Kafka and ClickHouse's engine: about 25 minutes (ARGS="-k breaker" to choose)
 test: lint
 	$(PYTEST)=$(PROCESSES) -m 'not deep' $(ARGS)
 
-## test-all: test, then test-deep: forty minutes
+## test-all: test, then test-deep: about an hour
 test-all: test test-deep
 
 ## test-deep: what takes longer: frameworks, the browser, chaos, fuzzers, load, many examples of each property (ARGS="tests/chaos" to choose)
