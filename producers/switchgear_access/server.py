@@ -12,9 +12,6 @@ import uvicorn
 from switchgear_access.connections import Connections
 from switchgear_access.headers import SECURITY_HEADERS
 from switchgear_access.problem import ProblemError
-from switchgear_access.sockets import listen, url_of
-
-__all__ = ["ConcurrencyLimit", "Server", "collect_seldom", "listen", "make_server", "url_of"]
 
 _GRACE_S: Final = 3
 _PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})

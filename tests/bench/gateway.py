@@ -35,7 +35,8 @@ from starlette.routing import Route
 
 from switchgear.emitter.outbox import Outbox
 from switchgear.emitter.record_batch import RecordBatch, RunAnswer
-from switchgear_access.server import collect_seldom, listen, make_server
+from switchgear_access.server import collect_seldom, make_server
+from switchgear_access.sockets import listen
 from switchgear_cli.topics import ensure_topics
 from switchgear_gateway.publisher import LINGER_S, MAX_EVENTS
 from switchgear_schemas.settings import Settings

@@ -61,7 +61,7 @@ class Campaign:
         place = Path(found.stdout.strip() or "/")
         if not place.resolve().is_relative_to(self.checkout.resolve()):
             raise CampaignError(
-                f"The virtual environment of {self.checkout} imports switchgear from {place}. Make it anew: make clean setup"
+                f"The virtual environment of {self.checkout} imports switchgear from {place}. Make it again: make clean setup"
             )
 
     def check_baseline(self, mutations: Sequence[Mutation]) -> None:

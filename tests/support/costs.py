@@ -35,7 +35,7 @@ def spent() -> float:
 
 
 def add(seconds: float) -> None:
-    """Count the processor time of a process that is no child of this one."""
+    """Count the processor time of a process that this one did not start."""
     global _elsewhere  # noqa: PLW0603 - one sum a process
     _elsewhere += seconds
 

@@ -70,7 +70,7 @@ def hold_listening(port: int) -> socket.socket:
 def hold_reserved(port: int) -> socket.socket:
     """Reserve a port for a server that can't inherit a socket, such as Kafka, among all who reserve theirs so.
 
-    The UDP port of the same number is the lock: it is nobody else's, all users of the machine see it, and it ends with this process.
+    The UDP port of the same number is the lock: no other process can have it, all users of the machine see it, and it ends with this process.
 
     Raises:
         OSError: Another process has reserved the port, or listens on it.

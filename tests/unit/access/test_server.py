@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from switchgear_access.connections import Connections
-from switchgear_access.server import listen, make_server
+from switchgear_access.server import make_server
+from switchgear_access.sockets import listen
 from tests.support.raw_http import FRAMINGS, GET, answers, asked, connected, crowd, everything
 from tests.support.waiting import until
 

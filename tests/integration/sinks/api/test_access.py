@@ -11,7 +11,8 @@ from prometheus_client import CollectorRegistry
 
 from switchgear_access.listening import tls_options
 from switchgear_access.principal import Role
-from switchgear_access.server import listen, make_server, url_of
+from switchgear_access.server import make_server
+from switchgear_access.sockets import listen, url_of
 from switchgear_access.tokens import new_token, with_token
 from switchgear_cli.main import run
 from switchgear_schemas.settings import Settings
