@@ -10,7 +10,15 @@ from typing import Any, Final, Literal
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
+from aiokafka.errors import (
+    KafkaError,
+    LeaderNotAvailableError,
+    NotLeaderForPartitionError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from aiokafka.protocol.offset import OffsetRequest, OffsetResetStrategy
 
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.settings import Settings
@@ -75,6 +83,9 @@ def _normal(value: str) -> object:
 
 _RETRY_S: Final = 0.5
 _LEADER_POLL_S: Final = 0.02
+_NOT_YET: Final = {
+    error.errno for error in (LeaderNotAvailableError, NotLeaderForPartitionError, UnknownTopicOrPartitionError)
+}
 
 
 async def ensure_topics(
@@ -228,15 +239,34 @@ async def _configs(admin: AIOKafkaAdminClient, names: set[str]) -> dict[str, dic
 
 
 async def _wait_for_leaders(admin: AIOKafkaAdminClient, names: set[str]) -> None:
-    """Wait until each partition has a leader, so that producers can start. The caller limits the wait."""
+    """Wait until the leader of each partition takes requests, so that producers can start. The caller limits the wait.
 
-    def led(topic: dict[str, Any]) -> bool:
-        return topic["error_code"] == 0 and all(
-            part["error_code"] == 0 and part["leader"] >= 0 for part in topic["partitions"]
-        )
-
+    A broker names itself the leader of a new partition a moment before it acts as such: until then it answers
+    NOT_LEADER_OR_FOLLOWER, and a client logs that as an error.
+    """
     while names:
-        topics = {topic["topic"]: topic for topic in await admin.describe_topics()}
-        if all(name in topics and led(topics[name]) for name in names):
-            return
+        led = _by_leader([topic for topic in await admin.describe_topics() if topic["topic"] in names])
+        if led is not None and len({name for topics in led.values() for name in topics}) == len(names):
+            answers = [await _offsets(admin, leader, topics) for leader, topics in led.items()]
+            if not any(code in _NOT_YET for codes in answers for code in codes):
+                return
         await asyncio.sleep(_LEADER_POLL_S)
+
+
+def _by_leader(topics: list[dict[str, Any]]) -> dict[int, dict[str, list[int]]] | None:
+    """Return the partitions by broker and topic; None if a partition has no leader yet."""
+    led: dict[int, dict[str, list[int]]] = {}
+    for topic in topics:
+        for part in topic["partitions"]:
+            if topic["error_code"] or part["error_code"] or part["leader"] < 0:
+                return None
+            led.setdefault(part["leader"], {}).setdefault(topic["topic"], []).append(part["partition"])
+    return led
+
+
+async def _offsets(admin: AIOKafkaAdminClient, leader: int, topics: dict[str, list[int]]) -> list[int]:
+    """Ask a broker for the last offset of each partition. Return its error codes."""
+    asked = [(name, [(part, OffsetResetStrategy.LATEST) for part in parts]) for name, parts in topics.items()]
+    request = OffsetRequest(-1, 0, asked)
+    answer = await admin._send_request_to_node(leader, request)  # noqa: SLF001 - it has no method of its own for this
+    return [code for _name, parts in answer.topics for _part, code, *_offset in parts]

@@ -59,6 +59,7 @@ def test_since_is_included_and_until_is_not(api_url, capsys):
     assert json.loads(out.splitlines()[-1])["summary"]["calls"] == 8
 
 
+@pytest.mark.deep
 def test_without_a_range_the_last_hour_is_read(api_url, capsys):
     assert run(["replay", "--from-clickhouse", "--api-url", api_url]) == FAILED
     assert "No call is stored that ended from " in capsys.readouterr().err

@@ -112,6 +112,7 @@ def wrong(expected: Any) -> Iterator[Any]:
         yield {"another": -1} if expected == {} else -1
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("scenario", SCENARIOS + OURS, ids=[one["id"] for one in SCENARIOS + OURS])
 def test_no_scenario_passes_with_a_wrong_expectation(scenario: dict[str, Any]) -> None:
     kind, steps = scenario["kind"], scenario["steps"]

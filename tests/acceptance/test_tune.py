@@ -39,6 +39,7 @@ def costs(document):
     return {row["policy"]: row["judged"] for row in document["rows"]}, next(r for r in document["rows"] if r["best"])
 
 
+@pytest.mark.deep
 @pytest.mark.shared
 def test_with_the_known_faults_the_policy_of_the_first_half_beats_the_default_on_the_second(
     capsys, history, known, tmp_path

@@ -35,6 +35,7 @@ def write_history(path, seed):
             file.write(json.dumps(event) + "\n")
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(420)
 async def test_counters_and_rows_are_exact_after_worker_and_sink_were_killed_again_and_again(make_settings, tmp_path):
     rng = random.Random(11)

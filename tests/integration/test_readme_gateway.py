@@ -45,6 +45,7 @@ def test_curl_example_of_the_readme_stores_two_executions(up):
     up.child.wait_until(lambda: up.count() >= 2, "storing both")
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(shutil.which("npm") is None, reason="Node.js is not installed")
 def test_typescript_example_of_the_readme_opens_the_fleets_circuit_from_two_processes(up):
     program = built_client() / f"readme-{up.child.pid}.mjs"

@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import psutil
+import pytest
 from aiokafka import AIOKafkaConsumer
 
 from switchgear_cli.demo.fleet import SERVICES
@@ -49,6 +50,7 @@ def test_an_agent_that_dies_ends_the_demo_with_the_agents_name(settings, tmp_pat
         assert psutil.wait_procs(agents, timeout=5)[1] == []
 
 
+@pytest.mark.deep
 async def test_the_demo_goes_on_without_a_broker(settings, tmp_path):
     away = settings.model_copy(update={"kafka_bootstrap_servers": "127.0.0.1:1"})
     with switchgear("demo", log=tmp_path / "demo.log", settings=away) as child:

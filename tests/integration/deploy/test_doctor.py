@@ -219,6 +219,7 @@ def test_doctor_reports_settings_that_cannot_be_loaded_or_have_no_effect():
     assert "/nowhere.toml" in unused["files"]["seen"]
 
 
+@pytest.mark.deep
 async def test_doctor_names_the_permissions_that_a_user_lacks_with_the_commands_that_give_them(secured):
     settings = load_settings(
         kafka_bootstrap_servers=secured.sasl_ssl, kafka_security_protocol="SASL_SSL", kafka_sasl_username="forecasts",

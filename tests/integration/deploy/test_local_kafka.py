@@ -103,6 +103,7 @@ def test_a_port_in_use_is_reported_before_anything_starts(broker):
     assert broker.pid is None
 
 
+@pytest.mark.deep
 def test_a_second_broker_on_the_same_data_is_refused_with_the_reason(broker, tmp_path):
     broker.start()
     second = LocalKafka(tmp_path / "kafka", any_free_port(), log_file=tmp_path / "second.log")
@@ -146,12 +147,14 @@ def test_a_format_that_was_interrupted_is_done_again(broker):
     assert not half.exists()
 
 
+@pytest.mark.deep
 def test_a_running_broker_is_not_started_twice(broker):
     broker.start()
     with pytest.raises(RuntimeError, match="runs already"):
         broker.spawn()
 
 
+@pytest.mark.deep
 def test_the_log_goes_to_its_file_and_java_says_nothing(broker):
     broker.start()
     broker.stop()

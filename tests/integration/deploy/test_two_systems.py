@@ -14,7 +14,7 @@ from tests.support.processes import run
 from tests.support.up import Up
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.timeout(500)
+pytestmark = [pytest.mark.timeout(500), pytest.mark.deep]
 DAYS = "SELECT default_expression FROM system.columns WHERE table = 'tool_metrics' AND name = 'retention_days'"
 
 
@@ -25,7 +25,6 @@ def default_folder(tmp_path, monkeypatch):
     return load_settings().data_dir
 
 
-@pytest.mark.deep
 def test_commands_find_each_of_two_running_systems_and_change_the_one_that_is_named(
     tmp_path, monkeypatch, default_folder
 ):
@@ -94,8 +93,8 @@ def readiness(url):
     return httpx.get(f"{url}/readyz", trust_env=False, timeout=ANSWER_S)
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.deep)])
-def test_systems_that_start_at_the_same_moment_on_default_ports_share_nothing(tmp_path, count):
+def test_systems_that_start_at_the_same_moment_on_default_ports_share_nothing(tmp_path):
+    count = 4
     systems = [Up(tmp_path / str(number) / "data", "--no-demo", default_api=True) for number in range(count)]
     for system in systems:
         system.folder.parent.mkdir()

@@ -16,7 +16,7 @@ from aiokafka import AIOKafkaProducer
 from switchgear_access.principal import Role
 from switchgear_access.tokens import new_token, with_token
 from switchgear_schemas.settings import load_settings
-from tests.support.limits import READY_S
+from tests.support.limits import READY_S, STOP_S
 from tests.support.processes import environment, run, switchgear
 from tests.support.up import Up
 
@@ -36,9 +36,16 @@ def token():
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory, token):
-    """One system with two workers and a protected API, for the tests that leave it running."""
-    folder = tmp_path_factory.mktemp("up") / "data"
+def running(tmp_path_factory):
+    """One system for several tests, the last of which stops it."""
+    with Up(tmp_path_factory.mktemp("up") / "data", "--no-demo") as up:
+        yield up
+
+
+@pytest.fixture(scope="module")
+def protected(tmp_path_factory, token):
+    """One system with two workers and a protected API, whose components may be killed."""
+    folder = tmp_path_factory.mktemp("protected") / "data"
     with Up(folder, "--no-demo", "--workers", "2", extra={"SWITCHGEAR_ACCESS_TOKENS": token[0]}) as up:
         yield up
 
@@ -70,27 +77,6 @@ async def send(bootstrap, count):
         await producer.flush()
 
 
-async def test_up_becomes_ready_answers_stops_cleanly_and_the_next_start_has_its_data(folder):
-    with Up(folder, "--no-demo") as up:
-        record = up.record()
-        assert is_ready(record["api_url"])
-        assert is_ready(record["gateway_url"])
-        assert set(record["pids"]) == {"kafka", "worker-1", "sink", "gateway"}
-        await send(record["kafka_bootstrap_servers"], 100)
-        wait_until(lambda: up.count() == 100)
-        processes = up.tree()
-        assert 5 <= len(processes) <= 7, "those of the queries above are ended or wait for the next"
-        began = time.monotonic()
-        assert up.child.interrupt() == 0
-        assert time.monotonic() - began < 20
-        assert ended(processes)
-        assert not (folder / "up.json").exists()
-        assert "the data are kept" in up.child.output()
-    with Up(folder, "--no-demo") as again:
-        assert again.count() == 100
-        assert again.child.terminate() == 0
-
-
 @pytest.mark.deep
 async def test_kill_9_of_up_leaves_no_process_and_the_next_start_has_its_data(folder):
     with Up(folder, "--no-demo") as up:
@@ -115,43 +101,67 @@ def test_a_second_up_on_the_same_folder_says_where_the_first_is(running):
     assert running.child.alive
 
 
-def test_several_workers_share_the_tools(running):
-    assert {"worker-1", "worker-2"} <= running.record()["pids"].keys()
-
-
 def test_logs_are_in_files_and_nothing_of_them_on_the_terminal(running):
     assert {path.name for path in (running.folder / "logs").iterdir()} >= {"kafka.log", "worker-1.log", "sink.log"}
     assert "[info" not in running.child.output()
 
 
-def test_up_reads_its_own_protected_api_with_a_token_of_its_own(running, token):
-    assert httpx.get(f"{running.record()['api_url']}/v1/circuits", trust_env=False, timeout=60).status_code == 401
-    opened = run("open", "mcp:a:b", "--create", extra=running.exported() | {"SWITCHGEAR_TOKEN": token[1]})
+async def test_up_answers_stops_cleanly_and_the_next_start_has_its_data(running):
+    record = running.record()
+    assert is_ready(record["api_url"])
+    assert is_ready(record["gateway_url"])
+    assert set(record["pids"]) == {"kafka", "worker-1", "sink", "gateway"}
+    await send(record["kafka_bootstrap_servers"], 100)
+    wait_until(lambda: running.count() == 100)
+    processes = running.tree()
+    assert 5 <= len(processes) <= 7, "those of the queries above are ended or wait for the next"
+    began = time.monotonic()
+    assert running.child.interrupt() == 0
+    assert time.monotonic() - began < STOP_S
+    assert ended(processes)
+    assert not (running.folder / "up.json").exists()
+    assert "the data are kept" in running.child.output()
+    with Up(running.folder, "--no-demo") as again:
+        assert again.count() == 100
+        assert again.child.terminate() == 0
+
+
+@pytest.mark.deep
+def test_several_workers_share_the_tools(protected):
+    assert {"worker-1", "worker-2"} <= protected.record()["pids"].keys()
+
+
+@pytest.mark.deep
+def test_up_reads_its_own_protected_api_with_a_token_of_its_own(protected, token):
+    assert httpx.get(f"{protected.record()['api_url']}/v1/circuits", trust_env=False, timeout=60).status_code == 401
+    opened = run("open", "mcp:a:b", "--create", extra=protected.exported() | {"SWITCHGEAR_TOKEN": token[1]})
     assert opened.returncode == 0, opened.stderr
-    running.child.wait_for_output("→ forced_open")
-    assert "The API answered" not in running.child.output()
+    protected.child.wait_for_output("→ forced_open")
+    assert "The API answered" not in protected.child.output()
 
 
-def test_a_request_to_a_gateway_that_was_killed_waits_for_the_next_one(running):
-    url, before = running.record()["gateway_url"], running.record()["pids"]["gateway"]
+@pytest.mark.deep
+def test_a_request_to_a_gateway_that_was_killed_waits_for_the_next_one(protected):
+    url, before = protected.record()["gateway_url"], protected.record()["pids"]["gateway"]
     os.kill(before, signal.SIGKILL)
-    running.child.wait_for_output("gateway restarting")
+    protected.child.wait_for_output("gateway restarting")
     answer = httpx.get(f"{url}/readyz", trust_env=False, timeout=READY_S)
-    assert int(answer.headers["Switchgear-Pid"]) not in {before, running.child.pid}
-    wait_until(lambda: "gateway" in running.record()["pids"], READY_S)
+    assert int(answer.headers["Switchgear-Pid"]) not in {before, protected.child.pid}
+    wait_until(lambda: "gateway" in protected.record()["pids"], READY_S)
 
 
-def test_components_that_die_are_started_again_and_that_is_shown(running):
-    before = running.record()["pids"]
+@pytest.mark.deep
+def test_components_that_die_are_started_again_and_that_is_shown(protected):
+    before = protected.record()["pids"]
     for name in ("worker-1", "sink", "kafka"):
         os.kill(before[name], signal.SIGKILL)
     for name in ("worker-1", "sink", "kafka"):
-        running.child.wait_for_output(f"{name} restarting", READY_S)
-    api_url = running.record()["api_url"]
-    wait_until(lambda: running.record()["pids"].keys() == before.keys() and is_ready(api_url), READY_S)
-    after = running.record()["pids"]
+        protected.child.wait_for_output(f"{name} restarting", READY_S)
+    api_url = protected.record()["api_url"]
+    wait_until(lambda: protected.record()["pids"].keys() == before.keys() and is_ready(api_url), READY_S)
+    after = protected.record()["pids"]
     assert all(after[name] != before[name] for name in ("worker-1", "sink", "kafka"))
-    assert "SIGKILL" in running.child.output()
+    assert "SIGKILL" in protected.child.output()
 
 
 def test_a_requested_port_in_use_is_named_by_its_flag(folder):
@@ -185,6 +195,7 @@ def test_ctrl_c_during_the_start_leaves_no_process(folder, tmp_path):
         assert ended(processes)
 
 
+@pytest.mark.deep
 def test_the_demo_is_labelled_and_a_circuit_opens_is_probed_and_closes(folder):
     with Up(folder, "--demo") as up:
         up.child.wait_for_output("Demo traffic")

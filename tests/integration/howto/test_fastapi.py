@@ -44,6 +44,7 @@ def test_fastapi_answers_503_with_retry_after_once_five_failures_opened_the_circ
     assert ("forecasts", "rejected") in found
 
 
+@pytest.mark.deep
 def test_every_uvicorn_worker_sends_its_last_events_before_it_ends(serve, settings):
     child, url = serve("--workers", "2")
     answers = get(f"{url}/Oslo", 20)

@@ -22,6 +22,7 @@ from tests.support import waiting
 until = functools.partial(waiting.until, seconds=60)
 
 
+@pytest.mark.deep
 def test_every_value_of_on_state_unavailable_holds_until_the_broker_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -175,6 +175,7 @@ def test_ctrl_c_reports_exactly_what_is_in_the_log(settings, tmp_path):
     assert "Traceback" not in output
 
 
+@pytest.mark.deep
 def test_a_broker_that_goes_away_ends_emit_with_the_number_of_acknowledged_events(tmp_path: Path):
     port = any_free_port()
     settings = load_settings(kafka_bootstrap_servers=f"127.0.0.1:{port}", topic_prefix="away.", topic_partitions=4)

@@ -22,6 +22,7 @@ from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import load_settings
 from tests.integration.producers.circuits import eventually
+from tests.support.deep import some
 from tests.support.delivered import assert_each_arrived, assert_each_once, assert_in_order, number_of
 
 
@@ -167,6 +168,7 @@ async def narrow(kafka):
     return settings
 
 
+@pytest.mark.deep
 async def test_a_topic_that_takes_only_small_batches_gets_every_event_once(kafka):
     settings = await narrow(kafka)
     with Switchgear(kafka.bootstrap, topic_prefix=settings.topic_prefix) as gear:
@@ -231,7 +233,7 @@ for number in range(1000):
     assert_each_once(asyncio.run(read(settings)), range(1_000))
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("method", some(["fork", "forkserver", "spawn"], 1))
 def test_a_child_of_multiprocessing_sends_its_last_events(settings, tmp_path, method):
     script = tmp_path / "main.py"
     script.write_text(f"""
@@ -303,6 +305,7 @@ assert ok and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert_each_once(asyncio.run(read(settings)), expected)
 
 
+@pytest.mark.deep
 def test_a_broker_that_starts_late_and_restarts_gets_every_event_in_order_with_copies_marked(tmp_path: Path):
     """The broker is down at the start, and restarts under load. Nothing is lost, and copies are marked as resent."""
     port = any_free_port()

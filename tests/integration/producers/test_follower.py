@@ -127,7 +127,7 @@ def test_a_broker_that_comes_later_goes_away_and_loses_its_data_is_followed_all_
         with LocalKafka(tmp_path / "second", port):
             asyncio.run(ensure_topics(settings))
             asyncio.run(publish(settings, circuit("a", "closed", 1)))
-            asyncio.run(eventually(lambda: follower.table.views["a"].version == 1, 60))
+            asyncio.run(eventually(lambda: (a := follower.table.views.get("a")) is not None and a.version == 1, 60))
             assert set(follower.table.views) == {"a"}
     finally:
         assert follower.close(10)

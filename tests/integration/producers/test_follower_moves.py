@@ -31,6 +31,7 @@ def leader_of(producer: AIOKafkaProducer, settings: Settings, partition: int) ->
     return int(found)
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(400)
 async def test_a_record_of_a_partition_that_moves_arrives_soon_and_the_state_stays_current(tmp_path: Path) -> None:
     async with Network() as network:

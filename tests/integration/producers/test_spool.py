@@ -235,6 +235,7 @@ def test_no_event_is_lost_or_stored_twice_when_processes_are_killed_before_and_w
     asyncio.run(stored())
 
 
+@pytest.mark.deep
 def test_events_in_flight_of_a_killed_process_are_on_disk(away: Away, tmp_path: Path) -> None:
     """Kafka goes while the process sends: what was in flight is copied to the disk, so a crash then loses nothing of it."""
     away.come()
@@ -263,6 +264,7 @@ time.sleep(600)
     assert_each_arrived(records, range(-1, 20_001))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("on_disk", [True, False], ids=["with a spool", "in memory"])
 def test_guarded_calls_of_an_outage_are_recorded_each_once(away: Away, *, on_disk: bool) -> None:
     """The outage finds plain successes in flight, queued and in the buffer, and splits their batches."""

@@ -20,6 +20,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.deep
 def test_package_of_the_typescript_client_installs_builds_and_passes_its_tests():
     given = {"SWITCHGEAR_SCENARIOS": str(SCENARIOS)} if SCENARIOS.exists() else {}
     for command in (["npm", "ci", "--no-audit", "--no-fund"], ["npm", "test"]):

@@ -42,6 +42,7 @@ def test_tables_are_made_on_a_server_and_the_days_set_there(
     assert capsys.readouterr().out == "Nothing to do.\n"
 
 
+@pytest.mark.deep
 def test_without_the_right_to_manage_users_a_reader_is_one_sentence(
     server: ClickHouseServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 
+import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
@@ -49,6 +50,7 @@ async def _counted(settings, wanted: int) -> bool:
     )
 
 
+@pytest.mark.deep
 async def test_tools_and_families_count_every_call_once_while_workers_are_killed(make_settings, start_worker):
     settings = make_settings(worker_session_timeout_s=6, topic_partitions=4)
     chance = random.Random(3)

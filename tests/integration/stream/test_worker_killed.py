@@ -6,6 +6,8 @@ import asyncio
 import random
 import time
 
+import pytest
+
 from switchgear_stream.inspect import read_circuits, read_rows, totals
 from tests.support.processes import Child
 from tests.support.stream import emit, eventually, get, metric, recount, version_faults
@@ -79,6 +81,7 @@ async def test_counters_are_exact_after_kill_9_under_load(make_settings, start_w
     assert mid_work >= 2
 
 
+@pytest.mark.deep
 async def test_three_workers_share_the_load_and_a_spare_takes_the_place_of_one_that_dies(make_settings, start_worker):
     settings = make_settings(worker_session_timeout_s=6, topic_partitions=3)
     workers = [start_worker(settings, wait=False) for _ in range(4)]

@@ -26,6 +26,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.deep
 def test_the_command_prints_one_line_per_invariant(capsys):
     assert main([*SMALL, "--seed", "3", "--healthy-hours", "0.02"]) == 0
     printed = capsys.readouterr().out

@@ -176,6 +176,7 @@ async def test_instrumented_program_alone_opens_the_circuit_of_its_tool_in_every
     assert {each["service"] for each in events} == {library}
 
 
+@pytest.mark.deep
 async def test_agents_on_a_gateway_keep_the_last_state_while_it_is_away_and_catch_up_when_it_is_back(world):
     on_gateway = {name: agent for name, agent in world.agents.items() if name != "kafka"}
     kafka = world.agents["kafka"]

@@ -20,6 +20,7 @@ from switchgear_sinks.api import create_app
 from tests.support.certificates import Authority
 from tests.support.engine import call, store_calls
 from tests.support.raw_http import answers, asked
+from tests.support.table import table
 from tests.support.waiting import until
 
 TOKENS = {
@@ -101,7 +102,7 @@ async def test_only_an_administrator_for_all_tenants_may_change_the_retention(as
     assert (await ask("admin", "DELETE", "/v1/retention?tenant=x")).json()["tenants"] == {}
 
 
-@pytest.mark.parametrize("path", READS)
+@table("path", READS)
 async def test_token_of_a_tenant_never_shows_a_row_of_another(ask, rows, path):
     assert SECRET not in (await ask("acme", "GET", path)).text
 

@@ -23,6 +23,7 @@ def test_an_ambiguous_request_is_answered_once_with_400(sent, api_url):
     assert answers(asked(urlsplit(api_url).port, sent)) == [400]
 
 
+@pytest.mark.deep
 def test_queries_one_after_the_other_on_one_connection_are_each_answered(api_url):
     first = HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED
     last = HEAD + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY

@@ -8,6 +8,7 @@ from switchgear_schemas.circuit import Cause, Circuit
 from switchgear_sinks.api.readonly import ReadOnlySql
 from tests.support.engine import TABLES, call, store_calls, store_circuits
 from tests.support.snippets import REPOSITORY, snippets
+from tests.support.table import table
 
 DOCUMENT = "docs/sql.md"
 QUERIES = snippets(DOCUMENT, "sql")
@@ -56,7 +57,7 @@ def test_sql_document_has_at_least_a_dozen_queries():
     assert len(QUERIES) >= 12
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=range(len(QUERIES)))
+@table("query", QUERIES)
 def test_query_of_the_sql_document_runs(sql, query):
     result = sql.run(query)
     assert result.rows, query

@@ -4,7 +4,7 @@ import pytest
 
 from switchgear_sinks.api.readonly import ReadOnlySql, SqlRefusedError
 from tests.support.canary import SECRET
-from tests.support.deep import some
+from tests.support.table import table
 
 OF_THE_AUDIT = """
 SELECT * APPLY(file) FROM (SELECT '{secret}' AS x)
@@ -217,7 +217,7 @@ def sql(store) -> ReadOnlySql:
     return ReadOnlySql(store.connect, embedded=True, max_rows=100, max_seconds=5)
 
 
-@pytest.mark.parametrize("attempt", some(ATTEMPTS, 60))
+@table("attempt", ATTEMPTS)
 def test_a_name_that_is_not_allowed_is_refused_wherever_it_stands(sql, world, attempt):
     with pytest.raises(SqlRefusedError) as caught:
         sql.run(world.filled(attempt))
@@ -225,16 +225,16 @@ def test_a_name_that_is_not_allowed_is_refused_wherever_it_stands(sql, world, at
     assert world.traces() == []
 
 
-@pytest.mark.parametrize("query", ALLOWED)
+@table("query", ALLOWED)
 def test_query_that_only_reads_and_computes_runs(sql, query):
     assert sql.run(query).columns
 
 
 async def test_every_column_of_the_store_can_be_read_by_its_name(store, sql):
     rows = await store.query("SELECT table, name FROM system.columns WHERE database = currentDatabase()")
-    tables = {table for table, _ in rows.result_rows}
+    tables = {name for name, _ in rows.result_rows}
     assert len(tables) > 10
-    for table in sorted(tables):
-        names = [name for each, name in rows.result_rows if each == table]
-        read = sql.run(f"SELECT {', '.join(f'`{name}`' for name in names)} FROM {table} LIMIT 0")
+    for its in sorted(tables):
+        names = [name for each, name in rows.result_rows if each == its]
+        read = sql.run(f"SELECT {', '.join(f'`{name}`' for name in names)} FROM {its} LIMIT 0")
         assert [column["name"] for column in read.columns] == names

@@ -53,6 +53,7 @@ async def test_setting_allows_sql_without_the_sandbox_and_the_log_says_what_is_m
     assert "the-secret" not in answer.text
 
 
+@pytest.mark.deep
 async def test_with_the_first_wall_off_a_query_reads_no_file_through_the_api(store, tmp_path, monkeypatch):
     """The whole way with no check of the text: what answers is the engine behind the second wall."""
     from switchgear_sinks.api.readonly.gate import Gate  # noqa: PLC0415
@@ -77,6 +78,7 @@ async def test_query_that_takes_too_long_is_ended_with_a_limit_error(store):
     assert answer.json()["hint"]
 
 
+@pytest.mark.deep
 async def test_an_answer_of_many_megabytes_is_passed_on_as_it_is(store):
     answer, _ = await ask(
         store, "SELECT repeat('x', 1000000) AS a, toUInt64(18446744073709551615) AS b FROM numbers(30)"

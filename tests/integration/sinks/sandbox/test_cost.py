@@ -109,6 +109,7 @@ def test_query_through_the_gate_keeps_its_limits(quick, name):
     assert time.monotonic() - started < SECONDS + 2 * LATER_S, "the start of a process is part of it"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("limits", "query", "word"),
     [

@@ -130,6 +130,7 @@ def test_a_process_that_was_killed_is_an_error_of_its_query_alone(make):
     again.close()
 
 
+@pytest.mark.deep
 def test_a_spare_process_that_was_killed_is_replaced(make):
     readers = make()
     readers.connect().close()
@@ -164,6 +165,7 @@ def test_closing_while_a_process_opens_the_tables_leaves_no_folder(make, engine,
     assert scratch(engine.folder) == []
 
 
+@pytest.mark.deep
 def test_part_dropped_between_snapshot_and_opening_leads_to_another_snapshot(make, store, monkeypatch):
     """The engine does not open a table with a link that leads nowhere."""
     asyncio.run(store_calls(store, [call("t")]))

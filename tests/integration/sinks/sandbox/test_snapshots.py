@@ -88,6 +88,7 @@ def test_query_whose_parts_are_dropped_meanwhile_runs_on_another_snapshot(reader
     assert len(clients) == 2
 
 
+@pytest.mark.deep
 def test_client_whose_parts_were_dropped_says_that_the_rows_changed(readers, store, parts):
     client = readers.connect()
     drop_rows(store, parts)

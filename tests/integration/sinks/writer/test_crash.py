@@ -136,6 +136,7 @@ async def test_offsets_that_start_over_in_a_recreated_topic_are_new_events(here:
         assert await sink.scalar("SELECT count() FROM tool_metrics") == 20
 
 
+@pytest.mark.deep
 async def test_sink_stops_quickly_and_cleanly_under_load(here: Settings, tmp_path: Path) -> None:
     producing = asyncio.create_task(produce(here, load(30_000)))
     with switchgear("sink", log=tmp_path / "sink.log", settings=here) as child:

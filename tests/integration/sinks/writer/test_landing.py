@@ -194,6 +194,7 @@ async def test_same_bytes_without_the_resent_header_are_two_events(here: Setting
         await assert_exact(sink.store, 2)
 
 
+@pytest.mark.deep
 async def test_batches_that_look_alike_to_the_rollups_all_count(here: Settings) -> None:
     """Their rollup blocks are equal byte for byte. Only the token differs."""
     async with sinking(here, limits=WriterLimits(batch_rows=1, batch_age_s=0.01)) as sink:
@@ -203,6 +204,7 @@ async def test_batches_that_look_alike_to_the_rollups_all_count(here: Settings) 
         await assert_exact(sink.store, 30)
 
 
+@pytest.mark.deep
 async def test_calls_of_many_years_may_come_in_one_batch(here: Settings) -> None:
     values = [
         execution(recorded_at=f"{2000 + year}-{month:02}-01T00:00:00Z")
@@ -276,6 +278,7 @@ async def test_fields_named_twice_are_repaired_together_and_stored(here: Setting
     assert await dead_letters(here) == {}
 
 
+@pytest.mark.deep
 async def test_every_kind_of_invalid_row_in_one_batch_gets_its_own_reason(here: Settings) -> None:
     def spoil(place: int) -> bytes:
         if place % 100 == 0:
@@ -315,6 +318,7 @@ async def test_an_insert_that_can_never_work_stops_the_writer_and_loses_nothing(
         await assert_exact(sink.store, 200)
 
 
+@pytest.mark.deep
 async def test_ids_that_were_minted_are_the_same_after_a_replay(here: Settings) -> None:
     await produce(here, [Message(b'{"tool_name":"x","status":"error"}')] * 50)
     async with sinking(here) as sink:

@@ -10,6 +10,8 @@ import asyncio
 import os
 import time
 
+import pytest
+
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.writer import WriterLimits
 from tests.support.clickhouse_http import ClickHouseServer
@@ -50,6 +52,7 @@ async def test_two_minutes_without_clickhouse_lose_and_double_nothing(
         assert sink.metric("switchgear_sink_failing_partitions") == 0
 
 
+@pytest.mark.deep
 async def test_a_slow_clickhouse_is_waited_for_and_not_asked_twice(there: Settings, server: ClickHouseServer) -> None:
     async with sinking(there, limits=PATIENCE) as sink:
         await produce(there, load(500))

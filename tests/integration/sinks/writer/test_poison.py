@@ -302,6 +302,7 @@ async def test_a_topic_that_keeps_its_producers_clocks_stops_nothing(here: Setti
     assert dead == {(OWN, offset) for offset in sent[len(possible) :]}
 
 
+@pytest.mark.deep
 async def test_events_of_every_month_of_a_decade_at_once_are_stored(here: Settings) -> None:
     """Each month is a partition in each rollup."""
     months = [f"{year}-{month:02}-15T12:00:00Z" for year in range(2020, 2030) for month in range(1, 13)]

@@ -107,6 +107,7 @@ async def test_a_sink_that_cannot_insert_holds_no_more_than_its_limit(
         assert not sink.writer.paused
 
 
+@pytest.mark.deep
 async def test_two_sinks_share_the_partitions_and_take_over_from_each_other(there: Settings) -> None:
     sent = 0
     async with await open_store(there) as store, sinking(there, store, limits=PATIENT) as first:

@@ -89,7 +89,7 @@ async def test_a_webhook_is_signed_with_the_new_and_the_old_secret(server, monke
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("length", range(23, 66))
+@pytest.mark.parametrize("length", [23, 24, 44, 64, 65])
 def test_a_webhook_takes_keys_of_24_to_64_bytes_padded_or_not(monkeypatch, length):
     padded = f"whsec_{base64.b64encode(bytes(range(length))).decode()}"
     for secret in (padded, padded.rstrip("="), padded.removeprefix("whsec_")):

@@ -123,6 +123,7 @@ def test_a_report_after_a_day_says_how_to_enforce_it(found):
     assert judging.document(found)["circuits"][0]["net_usd"] == pytest.approx(0.5)
 
 
+@pytest.mark.deep
 def test_a_policy_that_would_have_cost_more_than_it_saved_is_to_be_taken_back(api):
     found = judging.judge(api, "sea*", PolicySet(), Prices(refused_usd=9.0), now=DAY_AND_MORE)
     assert judging.sentences(found)[-1] == "To take it back: switchgear policy clear 'sea*'"
@@ -150,6 +151,7 @@ def test_circuits_that_no_policy_put_into_metrics_only_mode_are_not_judged(api):
         judged(api, "oth*")
 
 
+@pytest.mark.deep
 def test_the_command_prints_the_comparison(api, capsys):
     assert run(["tune", "sea*", "--judge", "--token-usd", "0.001", "--api-url", api.url]) == 0
     printed = capsys.readouterr().out

@@ -293,7 +293,7 @@ def test_one_broken_tool_of_a_healthy_server_never_opens_the_circuit_of_the_serv
     assert all(CIRCUIT not in gear.status().local for gear in healthy.gears)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @given(st.lists(st.integers(0, 159), min_size=160, max_size=400, unique=False), st.integers(1, 3))
 def test_an_outage_costs_a_few_failures_and_one_call_for_each_wait(order, waits):
     """The calls of 4 processes with 40 tools each come in any order, before and after the recovery."""

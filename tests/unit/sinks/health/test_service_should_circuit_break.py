@@ -1,6 +1,7 @@
 """should_circuit_break and the fleet's breaker: the same answer on the same calls."""
 
 import asyncio
+import itertools
 import random
 from datetime import UTC, datetime, timedelta
 
@@ -57,6 +58,7 @@ def on_the_edge(events) -> bool:
     return any(end - 300 - 1 <= at <= end - 300 + PANE_S + 1 for at, status, _ in events if status != "success")
 
 
+@pytest.mark.deep
 async def test_should_circuit_break_agrees_with_a_breaker_of_five_failures_in_five_minutes(store):
     now, expected, calls = datetime.now(UTC), {}, []
     for seed in range(600):
@@ -94,11 +96,15 @@ def _moves_out(calls, name, now, moved_on) -> bool:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", CLASSES)
-@pytest.mark.parametrize("status", STATUSES)
-async def test_should_circuit_break_counts_the_classes_that_the_breaker_counts(store, status, kind):
-    failed = status in {"error", "timeout", "cancelled"}
-    fields = {"error_class": kind} if kind and failed else {}
-    await store_calls(store, [call("t", status, **fields) for _ in range(5)])
-    _, opened = until_it_opens([(START, status, kind if failed else None)] * 5)
-    assert await ToolHealthService(store).should_circuit_break("t") is opened
+async def test_should_circuit_break_counts_the_classes_that_the_breaker_counts(store):
+    expected, calls = {}, []
+    for status, kind in itertools.product(STATUSES, CLASSES):
+        failed = status in {"error", "timeout", "cancelled"}
+        fields = {"error_class": kind} if kind and failed else {}
+        name = f"{status}-{kind}"
+        calls += [call(name, status, **fields) for _ in range(5)]
+        _, expected[name] = until_it_opens([(START, status, kind if failed else None)] * 5)
+    await store_calls(store, calls)
+    service = ToolHealthService(store)
+    assert {name: await service.should_circuit_break(name) for name in expected} == expected
+    assert set(expected.values()) == {True, False}

@@ -113,10 +113,10 @@ async def test_a_longer_retention_keeps_rows_that_would_have_gone(store: Store) 
         assert await stamped(store, table) == [("acme", 400)]
 
 
-@pytest.mark.parametrize("days", [0, -1, 3651])
-async def test_retention_days_out_of_range_are_refused(store: Store, days: int) -> None:
-    with pytest.raises(SwitchgearError, match=r"from 1 to 3650 days"):
-        await write_rule(store, None, days)
+async def test_retention_days_out_of_range_are_refused(store: Store) -> None:
+    for days in (0, -1, 3651):
+        with pytest.raises(SwitchgearError, match=r"from 1 to 3650 days"):
+            await write_rule(store, None, days)
 
 
 async def test_the_number_of_tenants_with_a_rule_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,6 +89,7 @@ async def test_projections_count_rows_from_before_and_during_their_creation_once
     await answers_are_exact(store)
 
 
+@pytest.mark.deep
 async def test_projections_are_exact_after_merges(store: Store) -> None:
     await migrate(store)
     for seed in range(5):

@@ -1,5 +1,6 @@
 """All tools over a long period, from the rollups: the same counts as from the raw rows, to the call."""
 
+import itertools
 import random
 from datetime import UTC, datetime, timedelta
 
@@ -7,6 +8,7 @@ import pytest
 
 from switchgear_sinks.repository import ToolMetricsRepository
 from tests.support.engine import call, store_calls
+from tests.support.table import table
 
 START = datetime(2026, 3, 1, 9, 59, 58, 500000, tzinfo=UTC)
 EXACT = (
@@ -49,13 +51,14 @@ async def calls(store):
     return stored
 
 
-@pytest.mark.parametrize(
-    "since",
-    [START, START.replace(second=0, microsecond=0), START.replace(second=59, microsecond=999_999)],
-    ids=["within a minute", "on a minute", "the last microsecond of a minute"],
+@table(
+    ("since", "hours", "tenant"),
+    itertools.product(
+        [START, START.replace(second=0, microsecond=0), START.replace(second=59, microsecond=999_999)],
+        [2, 4],
+        [None, "acme", "nobody"],
+    ),
 )
-@pytest.mark.parametrize("hours", [2, 4])
-@pytest.mark.parametrize("tenant", [None, "acme", "nobody"])
 async def test_rollups_have_the_same_counts_as_the_rows(store, calls, since, hours, tenant):
     repository = ToolMetricsRepository(store, tenant=tenant)
     until = since + timedelta(hours=hours, seconds=17)

@@ -49,6 +49,7 @@ async def test_ensure_table_leaves_stored_calls_and_the_retention_alone(client: 
     assert client.query("SELECT tool_name, retention_days FROM tool_metrics").result_rows == [("t", 90)]
 
 
+@pytest.mark.deep
 async def test_ensure_table_called_at_once_by_two_repositories_creates_the_tables_once(client: Client) -> None:
     shared = Database(client)
     await asyncio.gather(*(ToolMetricsRepository(shared).ensure_table() for _ in range(2)))
