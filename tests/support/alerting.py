@@ -70,7 +70,7 @@ def receiving(failing: float = 0.0) -> Iterator[tuple[Received, str]]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
         yield received, f"http://127.0.0.1:{server.server_port}/hook"

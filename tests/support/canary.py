@@ -36,7 +36,7 @@ def listening() -> Iterator[Listener]:
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     found = Listener(f"127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
         yield found

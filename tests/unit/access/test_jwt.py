@@ -284,7 +284,7 @@ def web():
             """Not to standard error."""
 
     served = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=served.serve_forever, daemon=True)
+    thread = threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     served.url = f"http://127.0.0.1:{served.server_port}/keys"
     yield served

@@ -51,7 +51,7 @@ def server():
     found = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     found.requests, found.answers, found.answer = [], [], (200, {}, b"ok")
     found.url = f"http://127.0.0.1:{found.server_port}"
-    thread = threading.Thread(target=found.serve_forever)
+    thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield found
     found.shutdown()

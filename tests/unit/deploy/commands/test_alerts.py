@@ -35,7 +35,7 @@ def answering(monkeypatch):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.status, server.bodies = 200, []
     monkeypatch.setenv("SLACK_URL", f"http://127.0.0.1:{server.server_port}/services/secret")
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield server
     server.shutdown()

@@ -10,8 +10,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from switchgear_cli.hook import fleet as module
 from switchgear_cli.hook.fleet import KEPT_S, OLDEST_S, RETRY_S
 from switchgear_schemas.circuit import Circuit
+from tests.support.limits import ANSWER_S
 
 TOOL = "mcp__weather__get_forecast"
 NAME = "mcp:weather:get_forecast"
@@ -42,9 +44,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def api(monkeypatch):
     server = Api()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     monkeypatch.setenv("SWITCHGEAR_API_URL", f"http://127.0.0.1:{server.server_port}/")
+    monkeypatch.setattr(module, "LIMIT_S", ANSWER_S)
     yield server
     server.shutdown()
     thread.join(10)
@@ -64,7 +67,6 @@ def record(session):
     return made
 
 
-@pytest.mark.slow
 def test_a_call_is_refused_while_the_fleets_circuit_is_open(session, api, record):
     api.records = [record("open", 30, last_error="HTTP 503", fallback=("mcp:backup:get_forecast",))]
     reason = session.before()
@@ -76,20 +78,17 @@ def test_a_call_is_refused_while_the_fleets_circuit_is_open(session, api, record
     assert session.before() is None
 
 
-@pytest.mark.slow
 def test_a_call_is_refused_while_the_fleets_circuit_of_its_server_is_open(session, api, record):
     family = {"circuit_id": "mcp:weather|family", "tool_name": "mcp:weather", "scope": "family"}
     api.records = [record("open", 30, **family)]
     assert "its server mcp:weather does not answer" in session.before()
 
 
-@pytest.mark.slow
 def test_a_tool_that_an_operator_switched_off_is_refused_without_an_end(session, api, record):
     api.records = [record("forced_open")]
     assert session.before().endswith("Do not call it again now.")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("commanded", ["disabled", "metrics_only"])
 def test_an_operator_overrules_the_circuit_of_this_machine(session, api, record, commanded):
     session.outage()
@@ -98,14 +97,12 @@ def test_an_operator_overrules_the_circuit_of_this_machine(session, api, record,
     assert session.before() is None
 
 
-@pytest.mark.slow
 def test_closed_circuits_and_those_of_users_and_sessions_are_not_kept(session, state, api, record):
     api.records = [record("closed"), record("open", 30, circuit_id=f"{NAME}|user=ana", scope="user")]
     assert session.before() is None
     assert state.fleet() == {}
 
 
-@pytest.mark.slow
 def test_the_api_is_asked_once_for_the_calls_of_a_few_seconds(session, another, api):
     session.call()
     another.call()
@@ -115,7 +112,6 @@ def test_the_api_is_asked_once_for_the_calls_of_a_few_seconds(session, another, 
     assert api.asked == 2
 
 
-@pytest.mark.slow
 def test_the_context_names_the_tools_that_the_fleet_refuses(session, api, record):
     api.records = [record("open", 30)]
     context = session.send("UserPromptSubmit", prompt="x")["hookSpecificOutput"]["additionalContext"]
@@ -128,6 +124,7 @@ def test_an_api_that_does_not_answer_is_waited_for_once_and_the_last_circuits_ho
 ):
     api.records = [record("forced_open")]
     assert session.before() is not None
+    monkeypatch.setattr(module, "LIMIT_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("SWITCHGEAR_API_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
         session.now += KEPT_S
@@ -151,7 +148,6 @@ def test_an_address_that_is_wrong_leaves_the_decision_to_this_machine(session, m
     assert "circuit open" in session.before()
 
 
-@pytest.mark.slow
 def test_an_answer_that_is_not_the_apis_is_ignored(session, api):
     api.records = "no list"
     assert session.before() is None
