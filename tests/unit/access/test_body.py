@@ -8,6 +8,7 @@ import pytest
 from switchgear_access.body import LimitedBody
 from switchgear_access.limits import Limits
 from switchgear_access.problem import ProblemError
+from tests.support.virtual_time import in_virtual_time
 
 LIMITS = Limits(body_bytes=100, body_pause_s=0.05, body_s=0.15)
 
@@ -101,12 +102,12 @@ async def test_declared_length_that_is_too_large_is_refused_before_a_byte_is_rea
     LimitedBody(request(), silent, LIMITS, 100)
 
 
-@pytest.mark.slow
+@in_virtual_time
 async def test_wait_for_the_client_to_leave_has_no_limit_after_a_complete_body():
     body = LimitedBody(request(b"a"), silent, LIMITS, 1)
     assert (await body.receive())["body"] == b"a"
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(body.receive(), 4 * LIMITS.body_pause_s)
+        await asyncio.wait_for(body.receive(), 3_600)
     assert body.refusal is None
 
 

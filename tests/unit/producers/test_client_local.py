@@ -11,6 +11,8 @@ import time
 import pytest
 
 from switchgear import BreakerPolicy, CircuitOpenError, Classification, Permit, Rejection, Switchgear
+from tests.support.clock import Clock
+from tests.support.local_client import local_client
 
 QUICK = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=0.3)
 
@@ -20,8 +22,13 @@ class BrokenError(Exception):
 
 
 @pytest.fixture
-def gear():
-    return Switchgear.local(local_policies=QUICK)
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def gear(clock):
+    return local_client(clock, local_policies=QUICK)
 
 
 def fail(gear, tool="search", times=2, error=None):
@@ -85,10 +92,9 @@ def test_a_success_between_failures_keeps_the_circuit_closed(gear):
     assert gear.try_acquire("search")
 
 
-@pytest.mark.slow
-def test_after_the_wait_one_probe_goes_and_its_success_closes(gear):
+def test_after_the_wait_one_probe_goes_and_its_success_closes(gear, clock):
     fail(gear)
-    time.sleep(0.35)
+    clock.now += 0.35
     probe = gear.try_acquire("search")
     assert probe.probe
     assert not gear.try_acquire("search")
@@ -96,18 +102,16 @@ def test_after_the_wait_one_probe_goes_and_its_success_closes(gear):
     assert gear.try_acquire("search")
 
 
-@pytest.mark.slow
-def test_a_failed_probe_opens_the_circuit_again(gear):
+def test_a_failed_probe_opens_the_circuit_again(gear, clock):
     fail(gear)
-    time.sleep(0.35)
+    clock.now += 0.35
     gear.try_acquire("search").failure(BrokenError())
     assert not gear.try_acquire("search")
 
 
-@pytest.mark.slow
-def test_a_released_probe_is_free_for_the_next_call(gear):
+def test_a_released_probe_is_free_for_the_next_call(gear, clock):
     fail(gear)
-    time.sleep(0.35)
+    clock.now += 0.35
     gear.try_acquire("search").release()
     assert gear.try_acquire("search")
 
@@ -121,10 +125,9 @@ def test_the_first_report_counts_and_later_ones_do_nothing(gear):
     assert gear.try_acquire("search")
 
 
-@pytest.mark.slow
-def test_fifty_calls_at_the_end_of_the_wait_make_one_probe(gear):
+def test_fifty_calls_at_the_end_of_the_wait_make_one_probe(gear, clock):
     fail(gear)
-    time.sleep(0.35)
+    clock.now += 0.35
     answers = []
     barrier = threading.Barrier(50)
 
@@ -279,10 +282,9 @@ async def test_the_exception_of_a_coroutine_goes_through_and_then_the_circuit_re
         await search()
 
 
-@pytest.mark.slow
-async def test_a_cancelled_probe_is_not_a_failure_and_blocks_nothing(gear):
+async def test_a_cancelled_probe_is_not_a_failure_and_blocks_nothing(gear, clock):
     fail(gear)
-    await asyncio.sleep(0.35)
+    clock.now += 0.35
 
     @gear.guard("search")
     async def search():
@@ -470,12 +472,11 @@ def test_the_fallbacks_failure_is_counted_against_the_fallback(gear):
 # -- the client -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_asking_whether_a_circuit_is_open_takes_no_probe(gear):
+def test_asking_whether_a_circuit_is_open_takes_no_probe(gear, clock):
     assert not gear.is_open("search")
     fail(gear)
     assert gear.is_open("search")
-    time.sleep(0.35)
+    clock.now += 0.35
     assert not gear.is_open("search")
     assert gear.try_acquire("search").probe
     assert gear.is_open("search")

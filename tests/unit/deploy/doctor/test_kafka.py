@@ -21,6 +21,7 @@ from switchgear_cli.doctor.kafka import (
 from switchgear_cli.topics import Difference, TopicReport
 from switchgear_schemas.settings import Settings
 from tests.support.table import table
+from tests.support.virtual_time import in_virtual_time
 
 SETTINGS = Settings(kafka_bootstrap_servers="k:9092")
 NAMES = SETTINGS.topics
@@ -117,7 +118,7 @@ class Answering:
         return [SimpleNamespace(groups=[(self.codes.pop(0), groups[0], "Stable", "consumer", "range", ["one", "two"])])]
 
 
-@pytest.mark.slow
+@in_virtual_time
 async def test_a_group_is_described_as_soon_as_its_coordinator_is_ready():
     admin = Answering(NotCoordinatorForGroupError.errno, GroupLoadInProgressError.errno, 0)
     assert await _described(admin, "g") == ("Stable", 2)

@@ -20,52 +20,54 @@ import urllib3
 from switchgear.classify import Classification, classify, outage_in_text
 from tests.support.table import table
 
+LIMIT_S = 10
 
-def of_urllib(address):
+
+def of_urllib(address, limit_s=LIMIT_S):
     try:
-        with urllib.request.urlopen(address, timeout=0.3) as answer:
+        with urllib.request.urlopen(address, timeout=limit_s) as answer:
             answer.read()
     except urllib.error.HTTPError as error:
         error.close()
         raise
 
 
-def of_httpx(address):
-    with httpx.Client(timeout=0.3, verify=False) as client:
+def of_httpx(address, limit_s=LIMIT_S):
+    with httpx.Client(timeout=limit_s, verify=False) as client:
         client.get(address).raise_for_status()
 
 
-def of_httpx2(address):
-    with httpx2.Client(timeout=0.3, verify=False) as client:
+def of_httpx2(address, limit_s=LIMIT_S):
+    with httpx2.Client(timeout=limit_s, verify=False) as client:
         client.get(address).raise_for_status()
 
 
-def of_requests(address):
+def of_requests(address, limit_s=LIMIT_S):
     with requests.Session() as session:
-        session.get(address, timeout=0.3).raise_for_status()
+        session.get(address, timeout=limit_s).raise_for_status()
 
 
-def of_urllib3(address):
-    with urllib3.PoolManager(retries=False, timeout=0.3) as pool:
+def of_urllib3(address, limit_s=LIMIT_S):
+    with urllib3.PoolManager(retries=False, timeout=limit_s) as pool:
         pool.request("GET", address)
 
 
-async def of_aiohttp(address):
+async def of_aiohttp(address, limit_s=LIMIT_S):
     async with (
-        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=0.3), raise_for_status=True) as session,
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=limit_s), raise_for_status=True) as session,
         session.get(address) as answer,
     ):
         await answer.read()
 
 
-async def of_httpx_async(address):
-    async with httpx.AsyncClient(timeout=0.3, verify=False) as client:
+async def of_httpx_async(address, limit_s=LIMIT_S):
+    async with httpx.AsyncClient(timeout=limit_s, verify=False) as client:
         (await client.get(address)).raise_for_status()
 
 
-async def raised(client, address):
+async def raised(client, address, **limit):
     try:
-        answer = client(address)
+        answer = client(address, **limit)
         if answer is not None:
             await answer
     except Exception as error:  # noqa: BLE001 - whatever it is
@@ -150,10 +152,9 @@ async def test_truncated_answer_has_class_transport(url, client):
     assert classify(await raised(client, f"{url}/cut")) == Classification("transport")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("client", [*CLIENTS, of_urllib3])
 async def test_late_answer_has_class_timeout(url, client):
-    assert classify(await raised(client, f"{url}/slow")) == Classification("timeout")
+    assert classify(await raised(client, f"{url}/slow", limit_s=0.02)) == Classification("timeout")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -228,13 +229,12 @@ def test_timed_out_connection_of_requests_has_class_timeout():
     assert classify(requests.ConnectTimeout()).error_class == "timeout"
 
 
-@pytest.mark.slow
 def test_reason_inside_a_wrapper_decides(unreachable, url):
-    with urllib3.PoolManager(retries=urllib3.Retry(1, backoff_factor=0), timeout=0.2) as pool:
+    with urllib3.PoolManager(retries=urllib3.Retry(1, backoff_factor=0), timeout=LIMIT_S) as pool:
         with pytest.raises(urllib3.exceptions.MaxRetryError) as refused:
             pool.request("GET", unreachable)
         with pytest.raises(urllib3.exceptions.MaxRetryError) as slow:
-            pool.request("GET", f"{url}/slow")
+            pool.request("GET", f"{url}/slow", timeout=0.02)
     assert classify(refused.value).error_class == "transport"
     assert classify(slow.value).error_class == "timeout"
     assert classify(urllib.error.URLError(TimeoutError())).error_class == "timeout"

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def of_openai():
-    def call(address, **more):
-        with openai.OpenAI(api_key="k", base_url=address, max_retries=0, timeout=0.5) as client:
+    def call(address, limit_s=10, **more):
+        with openai.OpenAI(api_key="k", base_url=address, max_retries=0, timeout=limit_s) as client:
             found = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "x"}], **more)
             if more:
                 list(found)
@@ -27,8 +27,8 @@ def of_openai():
 
 @pytest.fixture
 def of_anthropic():
-    def call(address, **more):
-        with anthropic.Anthropic(api_key="k", base_url=address, max_retries=0, timeout=0.5) as client:
+    def call(address, limit_s=10, **more):
+        with anthropic.Anthropic(api_key="k", base_url=address, max_retries=0, timeout=limit_s) as client:
             found = client.messages.create(model="m", max_tokens=1, messages=[{"role": "user", "content": "x"}], **more)
             if more:
                 list(found)
@@ -83,7 +83,7 @@ def test_wait_in_milliseconds_comes_before_seconds(url, client, status):
 
 
 def test_late_answer_has_class_timeout(url, client):
-    error = raised(client, f"{url}/slow")
+    error = raised(client, f"{url}/slow", limit_s=0.05)
     assert isinstance(error, (openai.APITimeoutError, anthropic.APITimeoutError))
     assert classify(error) == Classification("timeout")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
+from switchgear.emitter import buffer as module
 from switchgear.emitter.buffer import Wakeup
 
 LONG_S = 60.0
@@ -30,8 +29,8 @@ async def test_set_ends_the_wait():
     await ends(waiting)
 
 
-@pytest.mark.slow
-async def test_a_wait_without_a_wakeup_ends():
+async def test_a_wait_without_a_wakeup_ends(monkeypatch):
+    monkeypatch.setattr(module, "LONGEST_WAIT_S", 0.02)
     wakeup = Wakeup()
     for limit_s in (LONG_S, 0.0):
         wakeup.clear()

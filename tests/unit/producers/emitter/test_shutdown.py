@@ -6,27 +6,30 @@ import math
 import signal
 import time
 import weakref
+from types import SimpleNamespace
 
 import pytest
 
 from switchgear import Emitter, Event
 from switchgear.emitter import shutdown as at_exit
+from tests.support.clock import Clock
 
 NO_BROKER = "127.0.0.1:1"
 
 
 class Leaver:
-    """Records when it was closed."""
+    """Records when it was closed. With a ``clock``, that takes 3 s."""
 
-    def __init__(self, *, fails: bool = False, takes_s: float = 0.0, interrupted: bool = False) -> None:
+    def __init__(self, *, fails: bool = False, clock: Clock | None = None, interrupted: bool = False) -> None:
         self.fails = fails
         self.interrupted = interrupted
-        self.takes_s = takes_s
+        self.clock = clock
         self.waited_s: float | None = None
 
     def leave(self, waited_s: float) -> None:
         self.waited_s = waited_s
-        time.sleep(self.takes_s)
+        if self.clock is not None:
+            self.clock.now += 3.0
         if self.interrupted and waited_s < math.inf:
             raise KeyboardInterrupt
         if self.fails:
@@ -48,15 +51,14 @@ def test_an_emitter_that_fails_to_close_does_not_keep_others_open(caplog: pytest
     assert "cannot join thread before it is started" in caplog.text
 
 
-@pytest.mark.slow
-def test_all_emitters_share_the_time_at_the_end_of_the_process() -> None:
-    leavers = [Leaver(takes_s=0.2) for _ in range(3)]
+def test_all_emitters_share_the_time_at_the_end_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(at_exit, "time", SimpleNamespace(monotonic=clock))
+    leavers = [Leaver(clock=clock) for _ in range(3)]
     for each in leavers:
         at_exit.leave_at_exit(each)
     at_exit._leave_all()
-    waited = sorted(each.waited_s or 0.0 for each in leavers)
-    assert waited[1] >= 0.2
-    assert waited[2] >= 0.4
+    assert sorted(each.waited_s or 0.0 for each in leavers) == [0.0, 3.0, 6.0]
 
 
 def test_an_end_without_time_left_does_not_wait_for_a_background_that_hangs(

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from switchgear import Emitter, Event, SwitchgearError
+from switchgear.emitter import sender, spool_router
 from switchgear.emitter.record_batch import RecordBatch
 from switchgear.emitter.spool import Spool
 from switchgear.emitter.status import SpoolStatus
@@ -42,6 +43,12 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Emitter]]:
         emitter.close(0)
 
 
+@pytest.fixture
+def away_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that does not answer counts as down after a moment instead of a second."""
+    monkeypatch.setattr(sender, "AWAY_AFTER_S", 0.02)
+
+
 def spool_of(emitter: Emitter) -> SpoolStatus:
     found = emitter.status().spool
     assert found is not None
@@ -54,6 +61,7 @@ def emit(emitter: Emitter, first: int, last: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("away_soon")
 def test_while_kafka_is_away_events_go_to_disk_in_order_and_the_buffer_stays_empty(
     make: Callable[..., Emitter], tmp_path: Path
 ) -> None:
@@ -123,6 +131,7 @@ def test_a_full_disk_is_logged_counted_and_tried_again(
         return really(self, events, in_flight=in_flight)
 
     monkeypatch.setattr(Spool, "append", append)
+    monkeypatch.setattr(spool_router, "_RETRY_S", 0.02)
     emitter = make(buffer_size=1_000)
     full.set()
     emit(emitter, 0, 800)
@@ -138,7 +147,7 @@ def test_a_full_disk_is_logged_counted_and_tried_again(
     assert status.spooled + status.dropped == status.emitted == 2_500
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("away_soon")
 @pytest.mark.parametrize("place", ["file/spool", "spool"], ids=["not a folder", "read-only"])
 def test_the_status_shows_that_the_folder_cannot_be_written(
     make: Callable[..., Emitter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
@@ -158,7 +167,7 @@ def test_the_status_shows_that_the_folder_cannot_be_written(
     assert (status.buffered, status.dropped, status.spooled) == (100, 50, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("away_soon")
 def test_a_disk_that_hangs_holds_up_no_call(make: Callable[..., Emitter], monkeypatch: pytest.MonkeyPatch) -> None:
     really, hang, hangs = Spool.append, threading.Event(), threading.Event()
 
@@ -179,6 +188,7 @@ def test_a_disk_that_hangs_holds_up_no_call(make: Callable[..., Emitter], monkey
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("away_soon")
 def test_a_probe_request_that_goes_to_disk_is_kept_as_a_plain_refusal(
     make: Callable[..., Emitter], tmp_path: Path
 ) -> None:
@@ -196,6 +206,7 @@ def test_a_probe_request_that_goes_to_disk_is_kept_as_a_plain_refusal(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("away_soon")
 def test_a_death_of_the_background_loses_no_event_on_disk(make: Callable[..., Emitter], tmp_path: Path) -> None:
     emitter = make()
     emit(emitter, 0, 100)
@@ -244,6 +255,7 @@ emitter.close(0)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("away_soon")
 def test_writes_in_the_background_thread_when_no_other_thread_can_be_started(
     make: Callable[..., Emitter], tmp_path: Path, no_threads: threading.Event
 ) -> None:

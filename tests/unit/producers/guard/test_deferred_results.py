@@ -20,6 +20,8 @@ from switchgear import (
     Usage,
 )
 from switchgear.guard.deferred_results import DeferredResult
+from tests.support.clock import Clock
+from tests.support.local_client import local_client
 
 QUICK = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=60)
 PROBING = BreakerPolicy(
@@ -318,14 +320,19 @@ async def test_rejects_what_can_not_be_called_and_makes_no_call(half_open):
 SLOW_MS = 400
 
 
+@pytest.fixture
+def clock():
+    return Clock()
+
+
 @pytest.fixture(params=["plain", "rich"])
-def opens_when_slow(request):
+def opens_when_slow(request, clock):
     """As ``gear``, with a circuit that slow calls open."""
     policy = BreakerPolicy(
         slow_call_duration_threshold_ms=SLOW_MS, slow_call_rate_threshold=0.5, minimum_number_of_calls=3
     )
     defaults = GuardOptions(classify=lambda _error: None) if request.param == "rich" else None
-    return Switchgear.local(local_policies=policy, defaults=defaults)
+    return local_client(clock, local_policies=policy, defaults=defaults)
 
 
 async def one_by_one(made):
@@ -339,18 +346,21 @@ async def entered(made):
             pass
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("function", "use"), [(decorated(fine), one_by_one), (requested, entered)])
-async def test_the_time_before_a_result_is_awaited_does_not_count_as_duration(opens_when_slow, function, use):
+async def test_the_time_before_a_result_is_awaited_does_not_count_as_duration(opens_when_slow, clock, function, use):
     guarded = opens_when_slow.guard("t")(function)
     made = [guarded(True) for _ in range(4)]
-    await asyncio.sleep(SLOW_MS / 1000 + 0.05)
+    clock.now += SLOW_MS / 1000 + 0.05
     await use(made)
     assert not opens_when_slow.is_open("t")
 
 
-@pytest.mark.slow
-async def test_the_time_that_a_result_is_awaited_for_is_part_of_the_duration(opens_when_slow):
-    guarded = opens_when_slow.guard("t")(decorated(asyncio.sleep))
-    await asyncio.gather(*(guarded(SLOW_MS / 1000 + 0.05) for _ in range(3)))
+async def test_the_time_that_a_result_is_awaited_for_is_part_of_the_duration(opens_when_slow, clock):
+    async def slow():
+        await asyncio.sleep(0)
+        clock.now += SLOW_MS / 1000 + 0.05
+
+    guarded = opens_when_slow.guard("t")(decorated(slow))
+    for _ in range(3):
+        await guarded()
     assert opens_when_slow.is_open("t")

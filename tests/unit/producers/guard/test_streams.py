@@ -12,6 +12,7 @@ import pytest
 
 from switchgear import BreakerPolicy, CallTimeoutError, CircuitOpenError, Switchgear, Usage
 from switchgear.telemetry.hooks import FunctionHooks
+from tests.support.virtual_time import in_virtual_time
 
 PROBING = BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=0.05)
 
@@ -212,7 +213,7 @@ def test_the_usage_of_a_stream_is_the_sum_of_its_items(gear):
     assert session.status().tokens == 7
 
 
-@pytest.mark.slow
+@in_virtual_time
 async def test_a_time_limit_of_an_async_generator_is_for_each_item(observed, outcomes):
     @observed.guard("t", timeout=1)
     async def stream(pauses):

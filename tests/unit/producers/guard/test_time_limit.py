@@ -63,12 +63,11 @@ async def test_cancelling_the_caller_counts_as_cancelled_and_not_as_a_timeout(ob
     assert [one.error_class for one in outcomes] == ["cancelled"]
 
 
-@pytest.mark.slow
 def test_a_function_is_left_behind_at_the_limit_and_its_later_end_is_not_reported(observed, outcomes):
     go_on = threading.Event()
     finished = threading.Event()
 
-    @observed.guard("t", timeout=0.3)
+    @observed.guard("t", timeout=0.02)
     def hang():
         go_on.wait(30)
         finished.set()
@@ -76,7 +75,7 @@ def test_a_function_is_left_behind_at_the_limit_and_its_later_end_is_not_reporte
 
     with pytest.raises(CallTimeoutError) as caught:
         hang()
-    assert (caught.value.tool, caught.value.limit_s) == ("t", 0.3)
+    assert (caught.value.tool, caught.value.limit_s) == ("t", 0.02)
     go_on.set()
     assert finished.wait(10)
     until(lambda: observed._runtime.threads.busy == 0)

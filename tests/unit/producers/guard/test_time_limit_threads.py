@@ -13,6 +13,8 @@ import pytest
 from switchgear import BreakerPolicy, CallTimeoutError, Switchgear, ThreadsBusyError
 from switchgear.guard.time_limit import TimedThreads
 from switchgear.telemetry.hooks import FunctionHooks
+from tests.support.clock import Clock
+from tests.support.local_client import local_client
 from tests.support.waiting import until
 
 LONG = 30
@@ -24,9 +26,15 @@ def outcomes():
 
 
 @pytest.fixture
-def one_thread(outcomes):
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def one_thread(clock, outcomes):
     """A client with one timed thread, whose circuits open at the first failure."""
-    return Switchgear.local(
+    return local_client(
+        clock,
         timed_threads=1,
         local_policies=BreakerPolicy(consecutive_failures=1, slow_call_rate_threshold=1, minimum_number_of_calls=1,
                                      slow_call_duration_threshold_ms=1_000),
@@ -52,20 +60,35 @@ class Taken:
     def let_go(self):
         self._go_on.set()
 
-    def let_go_after(self, seconds):
-        threading.Timer(seconds, self._go_on.set).start()
+    def let_go_when_waited_for(self, meanwhile=lambda: None):
+        """Call ``meanwhile`` when a call waits for the thread, and then let it go."""
+        asked, has_room = threading.Event(), self._threads._has_room
+
+        def look():
+            asked.set()
+            return has_room()
+
+        def let_go():
+            asked.wait(LONG)
+            meanwhile()
+            self.let_go()
+
+        self._threads._has_room = look
+        threading.Thread(target=let_go, daemon=True).start()
 
 
 def of(outcomes, tool):
     return [(one.status, one.error_class) for one in outcomes if one.tool == tool]
 
 
-@pytest.mark.slow
-def test_the_wait_for_a_thread_does_not_count_in_the_duration_of_a_call(one_thread, outcomes):
-    taken = Taken(one_thread)
-    taken.let_go_after(1.2)
+def test_the_wait_for_a_thread_does_not_count_in_the_duration_of_a_call(one_thread, clock, outcomes):
+    def pass_by():
+        clock.now += 10
+
+    Taken(one_thread).let_go_when_waited_for(pass_by)
     assert one_thread.with_options(timeout=LONG).call("healthy", lambda: "fine") == "fine"
     assert of(outcomes, "healthy") == [("success", None)]
+    assert clock.now == Clock().now + 10
     assert 0 <= outcomes[-1].duration_ms < 1_000
     assert not one_thread.is_open("healthy")
 
@@ -171,11 +194,10 @@ def test_an_inner_call_that_finds_no_thread_leaves_the_outer_call_counted():
         assert session.status().calls == 1
 
 
-@pytest.mark.slow
 def test_the_limit_of_a_call_starts_when_a_thread_is_free(one_thread, outcomes):
     taken = Taken(one_thread)
     healthy = one_thread.guard("healthy", timeout=LONG)(lambda: "fine")
-    taken.let_go_after(0.5)
+    taken.let_go_when_waited_for()
     assert healthy() == "fine"
     assert of(outcomes, "healthy") == [("success", None)]
 

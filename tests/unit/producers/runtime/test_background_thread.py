@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from switchgear.runtime import background_thread as module
 from switchgear.runtime.background_thread import Background, clean_up
 from switchgear_schemas.errors import SwitchgearError
 from tests.support.waiting import until
@@ -19,6 +20,12 @@ def background():
     made = Background("test")
     yield made
     assert made.close(5)
+
+
+@pytest.fixture
+def again_soon(monkeypatch):
+    """A job that failed is started again at once."""
+    monkeypatch.setattr(module, "_FIRST_PAUSE_S", 0.001)
 
 
 def eventually(condition, seconds=10.0):
@@ -56,7 +63,7 @@ def test_the_background_runs_coroutines_and_returns_their_results(background):
     assert background.run(work()).result(10) == "test-background"
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("again_soon")
 def test_a_job_that_fails_is_logged_and_started_again(background, caplog):
     runs = []
 
@@ -74,7 +81,7 @@ def test_a_job_that_fails_is_logged_and_started_again(background, caplog):
     assert "job failed and is started again" in caplog.text
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("again_soon")
 def test_a_job_whose_task_group_fails_is_started_again_and_again(background):
     """CPython 3.11 and 3.12 leave the task of such a group as if it were cancelled."""
     runs = []
@@ -95,7 +102,7 @@ def test_a_job_whose_task_group_fails_is_started_again_and_again(background):
     assert background.deaths["job"].startswith("ExceptionGroup")
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("again_soon")
 def test_a_job_that_ends_with_a_cancellation_of_its_own_is_started_again(background, caplog):
     runs = []
 
@@ -152,25 +159,32 @@ def test_closing_cancels_the_jobs_and_lets_them_clean_up(background):
     assert not background.alive
 
 
-@pytest.mark.slow
 def test_closing_from_many_threads_lets_the_jobs_clean_up(background):
-    cleaned, began, answers = [], threading.Event(), []
+    cleaned, began, answers, joining = [], threading.Event(), [], []
 
     async def job():
         began.set()
         try:
             await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(0.2)
+            while len(joining) < 8:  # noqa: ASYNC110 - of other threads
+                await asyncio.sleep(0.001)
             cleaned.append(True)
 
     background.add("job", job)
     background.loop()
     assert began.wait(10)
+    running = background._thread
+    join = running.join
+
+    def noted(limit_s):
+        joining.append(limit_s)
+        join(limit_s)
+
+    running.join = noted
     threads = [threading.Thread(target=lambda: answers.append(background.close(10))) for _ in range(8)]
     for thread in threads:
         thread.start()
-        time.sleep(0.01)
     for thread in threads:
         thread.join(20)
     assert answers == [True] * 8

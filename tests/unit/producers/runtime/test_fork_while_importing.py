@@ -11,7 +11,7 @@ import time
 import pytest
 
 from switchgear.runtime.background_thread import new_loop
-from switchgear.runtime.fork import importing
+from switchgear.runtime.fork import blocking_work, importing
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -90,8 +90,8 @@ def test_a_fork_waits_for_a_look_up_that_may_hold_a_lock():
     loop.close()
 
 
-@pytest.mark.slow
-def test_a_fork_waits_only_a_moment_for_a_look_up_that_hangs():
+def test_a_fork_waits_only_a_moment_for_a_look_up_that_hangs(monkeypatch):
+    monkeypatch.setattr(blocking_work, "_limit_s", 0.02)
     loop, entered, free = new_loop(), threading.Event(), threading.Event()
 
     def lookup():

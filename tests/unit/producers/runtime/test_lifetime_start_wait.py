@@ -11,19 +11,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from switchgear import CircuitOpenError, FunctionHooks, Switchgear, SwitchgearError
+from switchgear.follower import base as follower_module
 from switchgear.follower.follower import CircuitFollower
+from switchgear.runtime import lifetime as lifetime_module
 from switchgear.testing import InMemoryFleet
 from switchgear_schemas import Circuit
+from tests.support.clock import Clock
 from tests.support.table import table
 from tests.support.waiting import until
 
 NO_BROKER = "127.0.0.1:1"
-COMES_AFTER_S = 0.3
 LONG_S = 60.0
 
 Make = Callable[..., Switchgear]
@@ -44,27 +47,63 @@ def make() -> Iterator[Make]:
 
 @pytest.fixture
 def gear(make: Make) -> Switchgear:
-    """Return a client that learns a while after its start that the fleet's circuit of "t" is open."""
+    """Return a client that learns, while its first call waits, that the fleet's circuit of "t" is open."""
     made = make(start_wait_s=LONG_S)
-    heard(made, COMES_AFTER_S)
+    heard(made)
     return made
 
 
-def heard(gear: Switchgear, after_s: float) -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of the wait, which a test moves."""
+    made = Clock()
+    watch = SimpleNamespace(monotonic=made, sleep=time.sleep)
+    for module in (lifetime_module, follower_module):
+        monkeypatch.setattr(module, "time", watch)
+    return made
+
+
+def follower_of(gear: Switchgear) -> CircuitFollower:
+    found = gear._follower
+    assert isinstance(found, CircuitFollower)
+    return found
+
+
+def load(gear: Switchgear) -> None:
     """Do what the follower does when the broker has answered."""
-    follower = gear._follower
-    assert isinstance(follower, CircuitFollower)
+    circuit = Circuit(
+        circuit_id="t", tool_name="t", state="forced_open", version=1, generation=1, changed_at=datetime.now(UTC)
+    )
+    follower = follower_of(gear)
+    follower.table.apply(b"t", circuit.model_dump_json().encode())
+    follower.loaded = follower._read_here = True
 
-    def load() -> None:
-        circuit = Circuit(
-            circuit_id="t", tool_name="t", state="forced_open", version=1, generation=1, changed_at=datetime.now(UTC)
-        )
-        follower.table.apply(b"t", circuit.model_dump_json().encode())
-        follower.loaded = follower._read_here = True
 
-    timer = threading.Timer(after_s, load)
-    timer.daemon = True
-    timer.start()
+def looks_of(gear: Switchgear) -> list[int]:
+    """Return a list that grows with each look of a waiting call at what was loaded: the thread that looks."""
+    follower, looks = follower_of(gear), []
+    really = follower._must_wait
+
+    def look(deadline: float) -> bool:
+        looks.append(threading.get_ident())
+        return really(deadline)
+
+    follower._must_wait = look  # type: ignore[method-assign]
+    return looks
+
+
+def heard(gear: Switchgear, enough: Callable[[list[int]], bool] = lambda looks: len(looks) >= 3) -> None:
+    """Load the circuits as soon as calls have looked for them ``enough``."""
+    looks, follower = looks_of(gear), follower_of(gear)
+    really = follower._must_wait
+
+    def look(deadline: float) -> bool:
+        waits = really(deadline)
+        if enough(looks) and not follower.loaded:
+            load(gear)
+        return waits
+
+    follower._must_wait = look  # type: ignore[method-assign]
 
 
 def took(call: Callable[[], object]) -> float:
@@ -116,7 +155,6 @@ ASKING: dict[str, Callable[[Switchgear], object]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", RAISING)
 def test_the_first_call_is_refused_when_the_fleets_circuit_is_open(gear: Switchgear, form: str) -> None:
     with pytest.raises(CircuitOpenError) as refused:
@@ -124,7 +162,6 @@ def test_the_first_call_is_refused_when_the_fleets_circuit_is_open(gear: Switchg
     assert refused.value.source == "fleet"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", ASKING)
 def test_the_first_question_waits_for_the_fleets_circuits(gear: Switchgear, form: str) -> None:
     assert ASKING[form](gear) is True
@@ -181,36 +218,36 @@ AWAITED: dict[str, Callable[[Switchgear], Any]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", AWAITED)
-async def test_the_first_coroutine_is_refused_and_the_event_loop_goes_on_meanwhile(gear: Switchgear, form: str) -> None:
-    ticks = 0
+async def test_the_first_coroutine_is_refused_and_the_event_loop_goes_on_meanwhile(make: Make, form: str) -> None:
+    gear = make(start_wait_s=LONG_S)
+    looks = looks_of(gear)
 
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            ticks += 1
-            await asyncio.sleep(0.005)
+    async def load_after_three_looks() -> None:
+        while len(looks) < 3:  # noqa: ASYNC110 - no event tells of a look
+            await asyncio.sleep(0.001)
+        load(gear)
 
-    ticker = asyncio.ensure_future(tick())
+    loading = asyncio.ensure_future(load_after_three_looks())
     with pytest.raises(CircuitOpenError) as refused:
         await AWAITED[form](gear)
-    ticker.cancel()
+    await loading
     assert refused.value.source == "fleet"
-    assert ticks > 3
 
 
-@pytest.mark.slow
-async def test_first_coroutines_at_the_same_time_share_one_wait(gear: Switchgear) -> None:
+async def test_first_coroutines_at_the_same_time_share_one_wait(make: Make) -> None:
+    gear = make(start_wait_s=LONG_S)
+    heard(gear, lambda looks: len(looks) > 500)
     guarded = gear.guard("t")(nothing)
     found = await asyncio.gather(*[guarded() for _ in range(500)], return_exceptions=True)
     assert {type(each) for each in found} == {CircuitOpenError}
 
 
-@pytest.mark.slow
-async def test_a_cancelled_first_coroutine_leaves_the_wait_to_the_next(gear: Switchgear) -> None:
+async def test_a_cancelled_first_coroutine_leaves_the_wait_to_the_next(make: Make) -> None:
+    gear = make(start_wait_s=LONG_S)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(gear.acall("t", nothing), 0.01)
+    heard(gear)
     with pytest.raises(CircuitOpenError):
         await gear.acall("t", nothing)
 
@@ -218,8 +255,9 @@ async def test_a_cancelled_first_coroutine_leaves_the_wait_to_the_next(gear: Swi
 # -- once, and bounded ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_first_calls_of_threads_at_the_same_time_share_one_wait(gear: Switchgear) -> None:
+def test_first_calls_of_threads_at_the_same_time_share_one_wait(make: Make) -> None:
+    gear = make(start_wait_s=LONG_S)
+    heard(gear, lambda looks: len(set(looks)) == 16)
     guarded, found = gear.guard("t")(int), []
 
     def call() -> None:
@@ -236,37 +274,49 @@ def test_first_calls_of_threads_at_the_same_time_share_one_wait(gear: Switchgear
     assert found == ["fleet"] * 16
 
 
-@pytest.mark.slow
-def test_only_the_first_call_waits_when_kafka_is_down(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+def test_only_the_first_call_waits_when_kafka_is_down(
+    make: Make, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
     gear = make(start_wait_s=3)
-    guarded = gear.guard("t")(int)
-    assert took(guarded) >= 3
-    assert took(lambda: [guarded() for _ in range(100)]) < 3
+    guarded, looks = gear.guard("t")(int), looks_of(gear)
+    first = threading.Thread(target=guarded)
+    first.start()
+    until(lambda: looks)
+    clock.now += 2.9
+    before = len(looks)
+    until(lambda: len(looks) > before + 2)
+    clock.now += 0.2
+    first.join(LONG_S)
+    assert not first.is_alive()
+    before = len(looks)
+    for _ in range(100):
+        guarded()
+    assert len(looks) == before
     assert [each.getMessage() for each in caplog.records if each.name == "switchgear.client"] == [
         "the fleet's circuits were not loaded within 3 s; calls go on without them"
     ]
 
 
-@pytest.mark.slow
-def test_threads_share_one_wait_when_kafka_is_down(make: Make) -> None:
-    gear = make(start_wait_s=1.0)
+def test_threads_share_one_wait_when_kafka_is_down(make: Make, clock: Clock) -> None:
+    gear = make(start_wait_s=10)
+    looks = looks_of(gear)
     threads = [threading.Thread(target=gear.call, args=("t", int)) for _ in range(8)]
-    began = time.monotonic()
     for thread in threads:
         thread.start()
+    until(lambda: len(set(looks)) == 8)
+    assert all(thread.is_alive() for thread in threads)
+    clock.now += 10
     for thread in threads:
         thread.join(LONG_S)
-    assert 1.0 <= time.monotonic() - began < 5.0, "and not one after the other"
+    assert not any(thread.is_alive() for thread in threads), "the clock stands still for a second wait"
 
 
-@pytest.mark.slow
 def test_start_does_not_wait_and_the_first_call_does(gear: Switchgear) -> None:
     assert gear.start() is False
     with pytest.raises(CircuitOpenError):
         gear.call("t", int)
 
 
-@pytest.mark.slow
 def test_the_first_call_does_not_wait_when_the_circuits_are_loaded(gear: Switchgear) -> None:
     assert gear.start(wait=LONG_S)
     with pytest.raises(CircuitOpenError):
@@ -301,29 +351,41 @@ def test_calls_do_not_wait_when_the_client_is_closed_before_or_meanwhile(make: M
     assert not caller.is_alive()
 
 
-@pytest.mark.slow
-def test_an_interrupted_first_call_leaves_the_wait_to_the_next(gear: Switchgear) -> None:
+def test_an_interrupted_first_call_leaves_the_wait_to_the_next(make: Make) -> None:
+    gear = make(start_wait_s=LONG_S)
+
     def interrupt(*_: object) -> None:
         raise InterruptedError
 
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        signal.setitimer(signal.ITIMER_REAL, COMES_AFTER_S / 10)
+        signal.setitimer(signal.ITIMER_REAL, 0.03)
         with pytest.raises(InterruptedError):
             gear.call("t", int)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+    heard(gear)
     with pytest.raises(CircuitOpenError):
         gear.call("t", int)
 
 
-@pytest.mark.slow
-def test_the_first_call_is_allowed_in_mode_deny_once_the_circuits_are_loaded(make: Make) -> None:
+def test_the_first_call_is_allowed_in_mode_deny_once_the_circuits_are_loaded(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The background checks once a second what was loaded. The first call does not wait for that."""
     gear = make(start_wait_s=LONG_S, on_state_unavailable="deny")
-    heard(gear, COMES_AFTER_S)
+    really, checks = gear.housekeeping.look, []
+
+    def look() -> None:
+        really()
+        checks.append(1)
+
+    monkeypatch.setattr(gear.housekeeping, "look", look)
+    monkeypatch.setattr(lifetime_module, "EVERY_S", LONG_S)
+    heard(gear, lambda _looks: bool(checks))
     assert gear.call("u", lambda: "called") == "called"
+    assert len(checks) == 1
 
 
 @pytest.mark.slow

@@ -13,6 +13,8 @@ from switchgear import CircuitOpenError, Switchgear
 from switchgear.guard.rejections import Rejection
 from switchgear.telemetry.hooks import CallOutcome, CircuitChange, FunctionHooks, HookList, Hooks
 from switchgear_schemas.policy import BreakerPolicy
+from tests.support.clock import Clock
+from tests.support.local_client import local_client
 from tests.support.table import table
 
 REJECTION = Rejection("t", "open", "local")
@@ -157,16 +159,15 @@ def test_uses_the_first_trace_context_and_skips_a_failing_hook() -> None:
     assert HookList([Hooks()]).traceparent() is None
 
 
-@pytest.mark.slow
 def test_hooks_run_in_order_in_the_callers_thread() -> None:
-    notes = Notes()
-    policy = QUICK.model_copy(update={"wait_duration_in_open_state_s": 0.3})
-    gear = Switchgear.local(local_policies=policy, hooks=[notes])
+    notes, clock = Notes(), Clock()
+    policy = QUICK.model_copy(update={"wait_duration_in_open_state_s": 60})
+    gear = local_client(clock, local_policies=policy, hooks=[notes])
     assert gear.call("t", lambda: 1) == 1
     failing_calls(gear, "t", 2)
     with pytest.raises(CircuitOpenError):
         gear.call("t", broken)
-    threading.Event().wait(0.35)
+    clock.now += 60
     assert gear.call("t", lambda: 2) == 2
     assert notes.calls == [
         ("success", None, None, False),

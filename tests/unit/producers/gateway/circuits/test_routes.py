@@ -132,7 +132,7 @@ async def test_a_stream_resumes_with_what_it_missed_and_a_heartbeat_at_once(flee
 async def test_a_glob_limits_the_stream_and_the_snapshot_and_heartbeats_carry_the_cursor_on(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "HEARTBEAT_S", (0.2, 0.3))
+    monkeypatch.setattr(stream, "HEARTBEAT_S", (0.02, 0.03))
     async with fleet.stream(tool="mcp:*") as events:
         first = await events.next()
         assert first is not None
@@ -290,12 +290,12 @@ async def test_a_stream_ends_soon_after_its_token_was_revoked_and_others_go_on(
     made = Fleet()
     made.publish("search")
     made.follower.loaded = True
-    async with serving(made.routes, (TokenFile(file),)) as made.port:
+    async with serving(made.routes, (TokenFile(file, check_every_s=0.02),)) as made.port:
         await eventually(lambda: made.routes.loaded)
         async with made.stream(token=kept_text) as going_on, made.stream(token=lost_text) as ending:
             await ending.next()
             file.write_text(with_revoked(text, lost.id, datetime(2026, 11, 26, tzinfo=UTC)))
-            async with asyncio.timeout(10):  # the file is read again after a second
+            async with asyncio.timeout(10):
                 while await ending.next() is not None:
                     pass
             await going_on.next()
