@@ -29,6 +29,7 @@ def table(history):
     return evaluated(history, history.with_name("nezha_faults.json"), PolicySet.load(POLICY).effective)
 
 
+@pytest.mark.deep
 @pytest.mark.shared
 def test_the_policy_that_we_ship_is_the_one_that_the_minutes_before_the_first_fault_give(history):
     shipped, made = PolicySet.load(POLICY), learned_policies(history)

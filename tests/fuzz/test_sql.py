@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from switchgear_sinks.api.readonly import ReadOnlySql, SqlRefusedError
-from switchgear_sinks.sandbox import missing
+from switchgear_sinks.sandbox.kernel import missing
 from tests.fuzz.sql.opened import FileMonitor
 from tests.fuzz.sql.positions import EXPRESSIONS, REFERENCES, STATEMENTS, TABLES
 from tests.fuzz.sql.run import fuzz

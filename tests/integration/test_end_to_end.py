@@ -161,6 +161,7 @@ def closed(alerts):
     return lines if any(json.loads(line)["state"] == "closed" for line in lines if line.endswith("}")) else None
 
 
+@pytest.mark.deep
 @pytest.mark.shared
 @pytest.mark.parametrize(
     ("file", "calls", "distinct", "errors"),

@@ -36,6 +36,7 @@ def addressed(up, code):
     return code.replace(ADDRESS, url)
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_curl_example_of_the_readme_stores_two_executions(up):
     command = ["sh", "-c", addressed(up, CURL)]

@@ -35,6 +35,7 @@ _FOLDER_VARIABLE: Final = "SWITCHGEAR_TEST_RUN_FOLDER"
 _RUN_VARIABLE: Final = "SWITCHGEAR_TEST_RUN_PID"
 _KEEPER: Final = "kafka.pid"
 _ADDRESS: Final = "kafka.address"
+_started: Final[list[subprocess.Popen[bytes]]] = []
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ def shared_kafka() -> RunningKafka:
                     start_new_session=True,
                 )
             (folder / _KEEPER).write_text(str(keeper.pid))
+            _started.append(keeper)  # an object that is collected warns of its process
             deadline = time.monotonic() + 2 * READY_S  # the first run of a machine fetches Kafka
             while not answer.exists():
                 assert keeper.poll() is None, log.read_text()

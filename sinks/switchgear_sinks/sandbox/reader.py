@@ -85,6 +85,8 @@ def _end_with_input() -> None:
 
 
 def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    for unused in ("pyarrow", "numpy"):  # half of the import's time, and only for answers as Python objects
+        sys.modules[unused] = None  # type: ignore[assignment] # an import of it raises ImportError
     chdb: Any = importlib.import_module("chdb")  # only after the confinement
     _send(answers, b"")
     engine: Any = None

@@ -17,7 +17,8 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from switchgear_sinks.api.readonly import ReadOnlySql, SqlFailedError, SqlLimitError, SqlRefusedError
 from switchgear_sinks.api.readonly.gate import Gate
-from switchgear_sinks.sandbox import ReaderClient, ReaderEndedError, ReaderLimitError, Readers
+from switchgear_sinks.sandbox.process import ReaderEndedError, ReaderLimitError
+from switchgear_sinks.sandbox.readers import ReaderClient, Readers
 from switchgear_sinks.store import Store
 from tests.support.engine import migrated_store
 

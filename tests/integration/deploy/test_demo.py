@@ -35,6 +35,7 @@ async def test_every_event_of_the_demo_is_labelled_as_such(settings, tmp_path):
         assert child.output().count("everything_sent=True") == len(SERVICES)
 
 
+@pytest.mark.deep
 def test_the_demo_ends_by_itself_after_the_given_time(settings):
     assert run("demo", "--seconds", "2", settings=settings).returncode == 0
 

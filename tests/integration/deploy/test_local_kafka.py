@@ -57,6 +57,7 @@ async def test_a_restarted_broker_has_its_data(broker, end):
     assert {report.status for report in await ensure_topics(settings)} == {"ok"}
 
 
+@pytest.mark.deep
 def test_a_stopped_broker_leaves_no_process_and_stopping_again_is_harmless(broker):
     broker.start()
     pid = broker.pid

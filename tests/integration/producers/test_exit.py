@@ -62,6 +62,7 @@ def frozen(tmp_path: Path) -> Iterator[tuple[LocalKafka, Settings]]:
         broker.stop()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("spool", some([True, False], 1), ids=["with a spool", "in memory"])
 def test_all_clients_together_take_about_as_long_as_the_exit_timeout(
     frozen: tuple[LocalKafka, Settings], tmp_path: Path, *, spool: bool

@@ -36,7 +36,7 @@ README_CALLS = 8
 AT_ONCE = 4
 LIMIT_S = READY_S
 METHODS = ("fork", "spawn", "forkserver")
-QUICK = {"calls", "endings", "multiprocessing, fork"}
+QUICK = {"calls", "endings"}
 """Groups of scripts of `make test`."""
 
 PROGRAM = """

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
+
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_stream.inspect import read_rows
 from tests.support.java_client import SEPARATOR, consume, produce
@@ -14,6 +16,7 @@ from tests.support.stream import dead_letters, eventually, metric
 NAMES = [f"http:server-{number}:call" for number in range(24)] + ["værktøj", "工具", "x"]
 
 
+@pytest.mark.deep
 async def test_java_producers_and_consumers_work_like_python_ones(settings, start_worker):
     worker = start_worker(settings)
     bootstrap, executions = settings.kafka_bootstrap_servers, settings.topics.executions

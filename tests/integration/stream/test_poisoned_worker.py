@@ -200,6 +200,7 @@ def bomb(value: bytes, codec: str, headers: int = 0) -> bytes:
     return batch(compressed(payload([record]), codec), 1, codec)
 
 
+@pytest.mark.deep
 async def test_a_batch_that_unpacks_to_gigabytes_and_one_with_invalid_header_names_are_dead_letters(
     settings, start_worker
 ):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.deep import some
 from tests.support.recovering import callers, policy_text, recoveries
 from tests.support.shared_tool import SharedTool
 
 
-@pytest.mark.parametrize(("probes", "rounds"), [(1, 3), (3, 2)])
+@pytest.mark.parametrize(("probes", "rounds"), some([(3, 2), (1, 3)], 1))
 async def test_five_processes_make_exactly_the_configured_number_of_probes(
     make_settings, start_worker, tmp_path, probes, rounds
 ):

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 
 from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.local.ports import any_free_port
@@ -16,6 +17,7 @@ from switchgear_stream.inspect import read_rows, totals
 from tests.support.stream import emit, eventually, recount
 
 
+@pytest.mark.deep
 async def test_a_bounced_broker_costs_no_call_and_a_dead_one_is_waited_for_without_spinning(
     tmp_path: Path, start_worker
 ):

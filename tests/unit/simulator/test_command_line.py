@@ -61,6 +61,7 @@ def test_the_command_to_repeat_a_run_has_only_the_arguments_that_differ_from_the
     assert Scenario(seed=9, processes=5, skew_s=1.5).arguments() == "--seed 9 --processes 5 --skew-s 1.5"
 
 
+@pytest.mark.deep
 def test_a_run_does_not_depend_on_the_order_of_hashes():
     code = """
 from tests.simulator.scenario import Scenario

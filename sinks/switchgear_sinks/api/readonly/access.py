@@ -11,7 +11,8 @@ from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.readonly.errors import SqlRefusedError
 from switchgear_sinks.api.readonly.runner import ReadingClient
 from switchgear_sinks.api.readonly.server_user import WAY_OUT, ServerReader
-from switchgear_sinks.sandbox import Readers, missing
+from switchgear_sinks.sandbox.kernel import missing
+from switchgear_sinks.sandbox.readers import Readers
 from switchgear_sinks.store import Store, StoreLocation
 
 READER_SETTING: Final = "clickhouse_reader_url"

@@ -12,7 +12,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from switchgear_sinks.api.readonly.errors import SqlFailedError, SqlLimitError, SqlRefusedError, explain
 from switchgear_sinks.api.readonly.gate import Ask, Gate
-from switchgear_sinks.sandbox import ReaderEndedError, ReaderLimitError, SnapshotError
+from switchgear_sinks.sandbox.process import ReaderEndedError, ReaderLimitError, SnapshotError
 
 MAX_QUERY_CHARACTERS: Final = 200_000
 MAX_QUERY_BYTES: Final = 10 * MAX_QUERY_CHARACTERS

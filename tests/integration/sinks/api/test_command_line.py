@@ -13,8 +13,8 @@ import pytest
 from switchgear_cli.main import run
 from switchgear_schemas.circuit import Cause, Circuit
 from tests.support import processes
-from tests.support.deep import some
 from tests.support.engine import call, store_calls, store_circuits
+from tests.support.table import table
 
 
 @pytest.fixture
@@ -146,9 +146,9 @@ def test_sql_reads_standard_input_and_keeps_its_row_limit(filled, capsys, monkey
     assert "only the first 5 rows" in shown
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "key"),
-    some([
+    [
         (["tools"], "tool_reports"),
         (["tool", "mcp:search"], "report"),
         (["circuits"], "circuits"),
@@ -156,19 +156,19 @@ def test_sql_reads_standard_input_and_keeps_its_row_limit(filled, capsys, monkey
         (["slow"], "executions"),
         (["errors"], "errors"),
         (["sql", "SELECT 1"], "rows"),
-    ], 3),
-)  # fmt: skip
+    ],
+)
 def test_json_is_the_answer_of_the_api(filled, capsys, arguments, key):
     content = json.loads(output_of(capsys, *arguments, "--json"))
     assert content[key]
 
 
-@pytest.mark.parametrize("arguments", [["tools"], ["circuits"], ["circuits", "--history"], ["slow"], ["errors"]])
+@table("arguments", [["tools"], ["circuits"], ["circuits", "--history"], ["slow"], ["errors"]])
 def test_command_on_an_empty_store_succeeds_and_says_so(api_url, capsys, arguments):
     assert output_of(capsys, *arguments).startswith("No ")
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "word"),
     [
         (["tool", "nobody"], "nobody"),
@@ -188,7 +188,7 @@ def test_what_the_api_refuses_is_one_sentence_and_exit_code_one(api_url, capsys,
     assert len(sentence.splitlines()) == 1
 
 
-@pytest.mark.parametrize("command", [["tools"], ["tool", "x"], ["circuits"], ["slow"], ["errors"], ["sql", "SELECT 1"]])
+@table("command", [["tools"], ["tool", "x"], ["circuits"], ["slow"], ["errors"], ["sql", "SELECT 1"]])
 def test_a_missing_api_is_one_sentence_with_what_to_do_and_exit_code_one(capsys, tmp_path, monkeypatch, command):
     monkeypatch.setenv("SWITCHGEAR_DATA_DIR", str(tmp_path))
     sentence = output_of(capsys, *command, "--api-url", "http://127.0.0.1:9", code=1)

@@ -12,6 +12,7 @@ from switchgear_access.tokens import new_token, with_token
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
 from tests.support.engine import call, store_calls
+from tests.support.table import table
 
 HERE = ("127.0.0.1", 50_000)
 DAYS = "SELECT default_expression FROM system.columns WHERE table = 'tool_metrics' AND name = 'retention_days'"
@@ -70,8 +71,8 @@ async def test_stored_rows_are_changed_too_unless_only_new_ones_are_meant(api, s
     acme = "SELECT groupUniqArray(retention_days) FROM {} WHERE tenant = 'acme'"
     for days in (5, 6):  # the second comes while the first is still being applied
         assert (await api.put("/v1/retention", json={"days": days, "tenant": "acme"})).status_code == 200
-    for table in ("tool_metrics", "tool_errors"):
-        await until(store, acme.format(table), [6])
+    for name in ("tool_metrics", "tool_errors"):
+        await until(store, acme.format(name), [6])
     assert await value(store, "SELECT groupUniqArray(retention_days) FROM tool_metrics WHERE tenant = ''") == [30]
     await api.put("/v1/retention", json={"days": 8, "tenant": "acme", "new_rows_only": True})
     await store_calls(store, [call("a", tenant="acme")])
@@ -95,7 +96,7 @@ async def test_changes_at_once_are_all_kept(api, store):
     assert "['t0', 't1', 't2', 't3'], [10, 11, 12, 13]" in await value(store, DAYS)
 
 
-@pytest.mark.parametrize(
+@table(
     ("body", "word"),
     [
         ({"days": 0}, "from 1 to 3650 days, got 0"),
@@ -134,7 +135,7 @@ async def test_no_web_page_of_another_site_gets_consent(api):
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-@pytest.mark.parametrize(
+@table(
     ("client", "host", "allowed"),
     [
         (("127.0.0.1", 1), "localhost", True),

@@ -68,6 +68,7 @@ async def test_with_the_first_wall_off_a_query_reads_no_file_through_the_api(sto
     assert answer.json()["rows"] == [[0]]
 
 
+@pytest.mark.deep
 async def test_query_that_takes_too_long_is_ended_with_a_limit_error(store):
     answer, _ = await ask(
         store,

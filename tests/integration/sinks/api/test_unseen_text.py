@@ -76,7 +76,7 @@ READS = [
 ]
 
 
-@pytest.mark.parametrize("arguments", some(READS, 12), ids=range(len(READS)))
+@pytest.mark.parametrize("arguments", some(READS, 6), ids=range(len(READS)))
 @pytest.mark.parametrize("columns", some(["", "100"], 1))
 def test_no_invisible_character_reaches_the_reader_of_any_command(arguments, columns, filled, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)

@@ -57,6 +57,7 @@ async def test_two_clients_that_create_the_tables_at_once_wait_for_each_other(se
         assert applied == [(migration.version,) for migration in load_migrations()]
 
 
+@pytest.mark.deep
 async def test_ensure_table_says_why_clickhouse_refuses_to_create_the_tables(server: ClickHouseServer) -> None:
     with (
         clickhouse_connect.get_client(

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from switchgear_sinks.sandbox import ReaderClient, ReaderEndedError, ReaderLimitError, Readers
+from switchgear_sinks.sandbox.process import ReaderEndedError, ReaderLimitError
+from switchgear_sinks.sandbox.readers import ReaderClient, Readers
 from tests.support.canary import World, listening
 
 SECONDS = 2.0

@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from switchgear_schemas.errors import StoreUnavailableError
-from switchgear_sinks.sandbox import ReaderEndedError, ReaderLimitError, Readers
-from switchgear_sinks.sandbox.readers import SCRATCH
+from switchgear_sinks.sandbox.process import ReaderEndedError, ReaderLimitError
+from switchgear_sinks.sandbox.readers import SCRATCH, Readers
 from tests.support.engine import call, store_calls
 from tests.support.waiting import until
 
@@ -21,7 +21,7 @@ ENDLESS = "SELECT count() FROM system.numbers WHERE NOT ignore(sipHash64(number)
 SERVICE = """
 import asyncio, sys, threading
 from pathlib import Path
-from switchgear_sinks.sandbox import Readers
+from switchgear_sinks.sandbox.readers import Readers
 from tests.support.engine import migrated_store
 
 folder = Path(sys.argv[1])
@@ -58,6 +58,7 @@ def scratch(folder: Path) -> list[str]:
     return [path.name for path in (folder / SCRATCH).glob("*")]
 
 
+@pytest.mark.deep
 def test_query_sees_every_row_that_was_stored_before_it(make, store):
     readers = make()
     for count in range(1, 5):  # the first starts a process, the others take the spare one

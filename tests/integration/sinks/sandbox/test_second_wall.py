@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from switchgear_sinks.sandbox import Readers
+from switchgear_sinks.sandbox.readers import Readers
 from tests.integration.sinks.api.test_sql_attacks import ATTEMPTS
 from tests.integration.sinks.sandbox.conftest import UncheckedReader
 from tests.support.canary import SECRET, World
@@ -157,6 +157,7 @@ def hashes(folder: Path, *, without: list[Path]) -> dict[str, str]:
     }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("attempt", "gone"),
     some(

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from switchgear_sinks.api.readonly import ReadOnlySql
-from switchgear_sinks.sandbox import Readers, SnapshotError
+from switchgear_sinks.sandbox.process import SnapshotError
+from switchgear_sinks.sandbox.readers import Readers
 from tests.support.engine import call, store_calls
 from tests.support.waiting import until
 

@@ -252,6 +252,7 @@ async def poison(here: Settings, sink: Sinking, values: list[bytes]) -> None:
     await produce(here, [Message(value) for value in values])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("every", some([100, 1_000], 1))
 async def test_rows_that_only_clickhouse_refuses_become_dead_letters(here: Settings, every: int) -> None:
     values = [execution(user_id="poison" if place % every == 0 else "u") for place in range(4_000)]
@@ -265,6 +266,7 @@ async def test_rows_that_only_clickhouse_refuses_become_dead_letters(here: Setti
     assert all("no_poison" in letter.reason and json.loads(letter.body)["user_id"] == "poison" for letter in letters)
 
 
+@pytest.mark.deep
 async def test_fields_named_twice_are_repaired_together_and_stored(here: Settings) -> None:
     """ClickHouse alone refuses them; the last one counts, as for the worker."""
     values = [execution(user_id=str(place)) for place in range(4_000)]

@@ -92,6 +92,7 @@ def row_of(found, circuit_id):
     return next(row for row in found.rows if row.circuit_id == circuit_id)
 
 
+@pytest.mark.deep
 def test_calls_of_the_time_in_which_it_would_have_been_open_are_saved_or_refused_in_error(found):
     row = row_of(found, "search")
     assert row.would_open == 1

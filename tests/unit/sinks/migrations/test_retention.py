@@ -63,6 +63,7 @@ async def test_new_rows_get_the_days_of_their_tenant_and_others_the_default(stor
     assert await stamped(store, "tool_errors") == expected
 
 
+@pytest.mark.deep
 async def test_unchanged_retention_rules_are_applied_once_and_survive_a_restart(store: Store) -> None:
     await write_rule(store, "acme", 7)
     await apply_retention(store, Layout())
@@ -82,6 +83,7 @@ async def test_retention_set_by_command_overrides_the_setting_until_it_is_remove
     assert await read_rules(store, 5) == RetentionRules(5)
 
 
+@pytest.mark.deep
 async def test_tenant_whose_rule_is_removed_has_the_default_retention(store: Store) -> None:
     await write_rule(store, "acme", 7)
     await write_rule(store, "acme", None)
@@ -104,6 +106,7 @@ async def test_stored_rows_keep_their_days_until_they_are_restamped(store: Store
         assert await stamped(store, table) == expected
 
 
+@pytest.mark.deep
 async def test_a_longer_retention_keeps_rows_that_would_have_gone(store: Store) -> None:
     await arrive(store, "acme", 29)
     await write_rule(store, "acme", 400)

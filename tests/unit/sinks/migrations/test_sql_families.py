@@ -27,6 +27,7 @@ async def _stored(store: Store, table: str) -> list[tuple[object, ...]]:
     return [tuple(each) for each in found.result_rows]
 
 
+@pytest.mark.deep
 async def test_migration_11_keeps_calls_and_stores_the_familys_generation_and_lease(store: Store) -> None:
     await store_calls(store, [call(status="error", error_class="transport", execution_time_ms=6_000)])
     await migrate(store)
@@ -36,6 +37,7 @@ async def test_migration_11_keeps_calls_and_stores_the_familys_generation_and_le
         assert await _stored(store, table) == [(3, "3.1"), (None, "")], table
 
 
+@pytest.mark.deep
 async def test_circuits_from_before_have_no_family(store: Store) -> None:
     columns = "circuit_id, tool_name, state, version, generation, changed_at, kafka_partition, kafka_offset"
     old = "'search', 'search', 'open', 1, 1, now(), 0, 0"

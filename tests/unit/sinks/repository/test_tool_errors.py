@@ -148,6 +148,7 @@ def _type(one) -> str:
     return one.get("error_type") or ("timeout" if one["status"] == "timeout" else one.get("error_class") or "unknown")
 
 
+@pytest.mark.deep
 async def test_errors_stored_before_the_migration_are_in_the_types_once(store):
     await store.command("DROP VIEW tool_error_types_15m_mv SYNC")
     await store.command("DROP TABLE tool_error_types_15m SYNC")

@@ -81,6 +81,7 @@ async def rows_of(store, table) -> int:
     return (await store.query(f"SELECT count() FROM {table}")).result_rows[0][0]
 
 
+@pytest.mark.deep
 async def test_slow_calls_stored_before_the_migration_are_in_the_table_once(store):
     await store.command("DROP VIEW tool_slow_calls_mv SYNC")
     await store.command("DROP TABLE tool_slow_calls SYNC")
