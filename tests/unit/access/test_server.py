@@ -17,6 +17,8 @@ from switchgear_access.sockets import listen
 from tests.support.raw_http import FRAMINGS, GET, answers, asked, connected, crowd, everything
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 SLOW = b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LARGE = b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LARGE_BYTES = 20_000_000
@@ -87,7 +89,6 @@ def hasty(app):
         yield port
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sent", FRAMINGS.values(), ids=FRAMINGS)
 def test_ambiguous_request_is_answered_once_with_400_and_what_follows_it_is_not_answered(sent, app, port):
     assert answers(asked(port, sent)) == [400]
@@ -116,7 +117,6 @@ def test_requests_one_after_the_other_on_one_connection_are_each_answered(app, p
     assert app.requests == 3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "sent",
     [
@@ -132,12 +132,10 @@ def test_a_request_that_does_not_end_is_closed_when_its_time_is_over(sent, hasti
     assert answers(asked(hastiest, sent)) == []
 
 
-@pytest.mark.slow
 def test_a_second_request_that_does_not_end_is_closed_when_its_time_is_over(hasty):
     assert answers(asked(hasty, GET + b"GET /")) == [200]
 
 
-@pytest.mark.slow
 def test_client_that_sends_a_byte_now_and_then_is_closed_when_its_time_is_over(hastiest):
     with connected(hastiest, b"GET / HTTP/1.1\r\nX: ") as connection:
         connection.setblocking(False)
@@ -154,7 +152,6 @@ def test_client_that_sends_a_byte_now_and_then_is_closed_when_its_time_is_over(h
         until(ended)
 
 
-@pytest.mark.slow
 def test_request_in_progress_is_not_closed_however_long_it_takes(app, hasty):
     with connected(hasty, SLOW.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")) as connection:
         assert answers(asked(hasty, b"GET /")) == []  # its time was over
@@ -163,7 +160,6 @@ def test_request_in_progress_is_not_closed_however_long_it_takes(app, hasty):
         assert answers(everything(connection)) == [200]
 
 
-@pytest.mark.slow
 def test_a_client_that_does_not_read_its_answer_is_closed_when_its_time_is_over(app, hasty):
     with connected(hasty, LARGE, buffer=4096) as connection:
         until(lambda: app.requests == 1)
@@ -172,7 +168,6 @@ def test_a_client_that_does_not_read_its_answer_is_closed_when_its_time_is_over(
         assert len(everything(connection)) < LARGE_BYTES
 
 
-@pytest.mark.slow
 def test_a_client_that_reads_slowly_but_reads_gets_all_of_its_answer(app):
     with running(app, Connections(request_s=60, answer_s=5)) as port, connected(port, LARGE) as connection:
         received = b""
@@ -183,7 +178,6 @@ def test_a_client_that_reads_slowly_but_reads_gets_all_of_its_answer(app):
         assert answers(received[:100]) == [200]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "sent", [b"", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n", GET]
 )
@@ -193,7 +187,6 @@ def test_probe_is_answered_while_other_clients_hold_every_connection(sent, port)
             assert answers(asked(port, GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))) == [200]
 
 
-@pytest.mark.slow
 def test_no_more_connections_stay_open_than_the_limit(port):
     with crowd(port, 200, b"GET / HTTP/1.1\r\n") as connections:
 
@@ -230,7 +223,6 @@ def test_request_over_the_limit_is_answered_with_a_problem_and_the_security_head
         app.gate.set()
 
 
-@pytest.mark.slow
 def test_probe_is_answered_while_other_clients_do_not_read_their_answers(app, port):
     with contextlib.ExitStack() as stack:
         for _ in range(40):

@@ -34,6 +34,8 @@ from switchgear_sinks.api import create_app
 from switchgear_sinks.writer import WriterMetrics
 from switchgear_stream.metrics import WorkerMetrics
 
+pytestmark = pytest.mark.slow
+
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 RULES = DEPLOY / "prometheus" / "alerts.yml"
 RULE_TESTS = DEPLOY / "prometheus" / "alerts_test.yml"
@@ -116,14 +118,12 @@ def test_every_metric_and_label_of_the_dashboard_and_the_rules_is_exported(place
             assert set(re.split(r"[,\s]+", grouped)) <= known, expression
 
 
-@pytest.mark.slow
 def test_every_alert_says_what_is_wrong_and_what_to_do():
     for rule in rules():
         assert set(rule["annotations"]) == {"summary", "action"}
         assert rule["labels"]["severity"] in {"info", "warning", "critical"}
 
 
-@pytest.mark.slow
 def test_every_alert_has_a_test_in_which_it_fires():
     tests = yaml.safe_load(RULE_TESTS.read_text())["tests"]
     fires = {each["alertname"] for test in tests for each in test["alert_rule_test"] if each.get("exp_alerts")}
@@ -131,7 +131,6 @@ def test_every_alert_has_a_test_in_which_it_fires():
     assert "NoSink" in {each["alertname"] for test in tests for each in test["alert_rule_test"]}
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed: apt-get install prometheus")
 @pytest.mark.parametrize("check", [("check", "rules", RULES.name), ("test", "rules", RULE_TESTS.name)], ids=" ".join)
 def test_promtool_accepts_the_rules_and_their_tests(check):
@@ -139,7 +138,6 @@ def test_promtool_accepts_the_rules_and_their_tests(check):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.slow
 def test_dashboard_is_what_its_script_builds():
     path = DEPLOY / "grafana" / "build.py"
     spec = importlib.util.spec_from_file_location("grafana_build", path)

@@ -14,6 +14,8 @@ from cyclopts import MissingArgumentError
 from switchgear_cli.main import build_app
 from tests.support.snippets import REPOSITORY
 
+pytestmark = pytest.mark.slow
+
 MAKEFILE = REPOSITORY / "Makefile"
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 SOURCES = [

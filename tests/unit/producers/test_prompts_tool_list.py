@@ -15,6 +15,8 @@ from switchgear.prompts import NamelessToolError, available, listed_name
 from switchgear.testing import InMemoryFleet
 from tests.support.table import table
 
+pytestmark = pytest.mark.slow
+
 
 def search(_query: str) -> str:
     return ""

@@ -9,10 +9,11 @@ import pytest
 
 from tests.support.processes import Child, environment, python
 
+pytestmark = pytest.mark.slow
+
 SLEEPS = "import time; print('up', flush=True); time.sleep(60)"
 
 
-@pytest.mark.slow
 def test_a_child_is_ended_when_its_block_ends(tmp_path):
     with python(SLEEPS, log=tmp_path / "log") as child:
         child.wait_for_output("up")
@@ -28,7 +29,6 @@ def test_a_child_that_ends_too_early_fails_the_test_with_what_it_said(tmp_path):
         child.wait_for_output("up")
 
 
-@pytest.mark.slow
 def test_a_child_that_is_never_ready_fails_the_test(tmp_path):
     with python(SLEEPS, log=tmp_path / "log") as child, pytest.raises(AssertionError, match="was not printing 'x'"):
         child.wait_for_output("x", timeout_s=0.3)
@@ -40,7 +40,6 @@ def test_a_child_is_killed_as_a_crash_would(tmp_path):
         assert child.process.returncode == -9
 
 
-@pytest.mark.slow
 def test_a_child_that_ignores_sigterm_fails_the_test_and_is_gone(tmp_path):
     script = f"import signal; signal.signal(15, signal.SIG_IGN); {SLEEPS}"
     with python(script, log=tmp_path / "log") as child:
@@ -50,7 +49,6 @@ def test_a_child_that_ignores_sigterm_fails_the_test_and_is_gone(tmp_path):
         assert not child.alive
 
 
-@pytest.mark.slow
 def test_kill_9_of_the_test_run_leaves_no_child(tmp_path):
     script = (
         "import pathlib, sys, time\n"

@@ -20,6 +20,8 @@ import urllib3
 from switchgear.classify import Classification, classify, outage_in_text
 from tests.support.table import table
 
+pytestmark = pytest.mark.slow
+
 LIMIT_S = 10
 
 
@@ -214,7 +216,6 @@ async def test_answer_of_aiohttp_that_is_not_json_has_class_server(url):
     assert classify(found.value).error_class == "server"
 
 
-@pytest.mark.slow
 def test_answer_that_is_not_json_has_class_server(url):
     with pytest.raises(requests.JSONDecodeError) as of_requests_:
         requests.get(f"{url}/html", timeout=5).json()

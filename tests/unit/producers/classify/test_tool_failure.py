@@ -21,6 +21,8 @@ from switchgear.classify.tool_failure import META_KEY, is_refusal, read_tool_fai
 from switchgear.guard.time_limit import ThreadsBusyError
 from tests.support.table import table
 
+pytestmark = pytest.mark.slow
+
 NOW = 1_790_000_000.25
 REFUSED = "[Errno 111] Connection refused"
 LONG = "mcp:weather " + "x" * 500
@@ -205,7 +207,6 @@ def test_malformed_or_unknown_failure_is_left_out(meta):
     assert by_text(failed(REFUSED, _meta=meta)) == Classification("transport")
 
 
-@pytest.mark.slow
 @given(
     st.dictionaries(
         st.sampled_from(["class", "code", "retryable", "retryNotBefore"]),
@@ -254,7 +255,6 @@ class Weather:
             )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("structured", [True, False])
 async def test_refusals_of_a_guard_inside_a_server_do_not_open_the_circuit_in_front_of_it(structured):
     weather = Weather(structured=structured)

@@ -54,7 +54,7 @@ def reports():
         yield "failure", ("x",), {"classification": verdict}, "classification"
 
 
-@pytest.mark.parametrize(("report", "args", "kwargs", "named"), list(reports()))
+@table(("report", "args", "kwargs", "named"), reports())
 async def test_report_with_an_invalid_argument_names_it_and_leaves_the_permit_usable(gear, report, args, kwargs, named):
     permit = await half_open(gear)
     with pytest.raises(SwitchgearError, match=named):
