@@ -21,7 +21,7 @@ up: setup
 ## check: style, types and the unit tests that need no server: a minute (ARGS="-k breaker" to choose)
 check: setup
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
-	@$(BIN)/mypy & types=$$!; $(PYTEST)=2 -m 'not slow and not deep' tests/unit $(ARGS); tests=$$?; wait $$types && exit $$tests
+	@$(BIN)/python -m tests.support.check $(ARGS)
 
 ## test: the whole product, with a real Kafka and ClickHouse's engine: about 25 minutes (ARGS="-k breaker" to choose)
 test: lint
