@@ -75,6 +75,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
 	@$(BIN)/python -m uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m compileall -q -j 0 schemas producers stream sinks deploy > /dev/null
 	@touch $@
 
 ## clean: remove what setup and the tests made here
