@@ -7,7 +7,7 @@ ARGS ?=
 SECONDS ?= 120
 SEED ?=
 # Test processes: most tests wait for servers, which they share (PROCESSES=0: all in one).
-PROCESSES ?= 3
+PROCESSES ?= 4
 # Some images forbid byte code. Then each process compiles everything that it imports: 5 s instead of 1 s.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder --numprocesses

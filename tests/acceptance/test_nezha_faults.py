@@ -37,6 +37,7 @@ def test_the_policy_that_we_ship_is_the_one_that_the_minutes_before_the_first_fa
     assert all(shipped.effective(tool) == made.effective(tool) for tool in made.patterns)
 
 
+@pytest.mark.deep
 @pytest.mark.shared
 def test_six_tools_open_within_forty_seconds_of_the_cpu_contention(table):
     rows = table["faults"]["2022-08-22 03:53:54 cpu_contention"]

@@ -30,7 +30,7 @@ def calls():
 def api_url(tmp_path_factory):
     with migrated_store(tmp_path_factory.mktemp("clickhouse")) as store:
         asyncio.run(store_calls(store, calls()))
-        with serving(store, Settings(sql_max_rows=40)) as url:
+        with serving(store, Settings(sql_max_rows=130)) as url:
             yield url
 
 

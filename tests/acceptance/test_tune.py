@@ -54,6 +54,7 @@ def test_with_the_known_faults_the_policy_of_the_first_half_beats_the_default_on
     assert PolicySet.load(toml).patterns
 
 
+@pytest.mark.deep
 @pytest.mark.shared
 def test_estimated_outages_are_those_of_the_cpu_contention(capsys, history):
     document = searched(capsys, "hipstershop.*/Get*", history, "--candidates", "1")

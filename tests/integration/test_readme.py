@@ -152,6 +152,7 @@ def test_two_commands_of_the_readme_are_those_of_the_makefile():
         assert does in planned.stdout
 
 
+@pytest.mark.deep
 def test_questions_of_the_readme_are_answered(make_settings, tmp_path):
     settings = make_settings(data_dir=tmp_path, clickhouse_url=f"chdb:{tmp_path / 'clickhouse'}")
     calls = tmp_path / "calls.jsonl.gz"

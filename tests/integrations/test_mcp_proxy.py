@@ -110,6 +110,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_server_and_the_next_one_work
         assert text_of(await session.call_tool("echo", {"text": "x"})) == "x"
 
 
+@pytest.mark.deep
 async def test_a_client_that_prefers_the_protocol_without_a_handshake_makes_one():
     at_stdio = StdioTransport(BEHIND_PROXY[0], list(BEHIND_PROXY[1:]), env=environment())
     command = (*PROXY, "--name", "small", "--http", "127.0.0.1:0", "--", *SMALL)
@@ -159,6 +160,7 @@ async def test_an_open_circuit_refuses_calls_and_hides_the_tool_until_its_wait_e
         watching.cancel()
 
 
+@pytest.mark.deep
 async def test_a_fallback_of_the_same_server_answers_while_the_circuit_is_open(tmp_path):
     policies = tmp_path / "policies.toml"
     policies.write_text("[default]\nconsecutive_failures = 2\n")
@@ -169,6 +171,7 @@ async def test_a_fallback_of_the_same_server_answers_while_the_circuit_is_open(t
         assert text_of(await session.call_tool("fail", {})) == "from the backup"
 
 
+@pytest.mark.deep
 async def test_servers_of_a_configuration_become_one_with_their_names_in_front(tmp_path):
     config = tmp_path / "mcp.json"
     entry = {"command": SMALL[0], "args": [SMALL[1]], "env": {"GREETING": "${GREETING:-hi}"}}
@@ -197,6 +200,7 @@ def test_circuits_have_the_names_of_the_server_and_its_tool():
     assert ProxyServer([UrlServer("git", "http://x/mcp")], gear).names.circuit("git_log") == "mcp:git:git_log"
 
 
+@pytest.mark.deep
 async def test_http_in_front_of_http_passes_headers_on_and_each_client_has_its_own_session():
     port = any_free_port()
     small = running((*SMALL, str(port)), "Uvicorn running|Starting MCP server")
@@ -225,6 +229,7 @@ async def test_http_in_front_of_http_passes_headers_on_and_each_client_has_its_o
         assert seen["x-own"] == "own"
 
 
+@pytest.mark.deep
 async def test_http_in_front_of_a_command_gives_each_client_a_process_and_ends_it_with_the_session():
     command = (*PROXY, "--name", "small", "--http", "127.0.0.1:0", "--", *SMALL)
     async with running(command, r"serves (http://\S+/mcp)") as found:

@@ -12,9 +12,14 @@ from tests.integrations.environments import NEWEST, run
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "file", [pytest.param(file, marks=() if file == "test_mcp_proxy.py" else pytest.mark.deep) for file in PROXY.tests]
-)
+def test_proxy_passes_the_quick_ones_of_its_tests(tmp_path):
+    found = run(dataclasses.replace(PROXY, tests=("test_mcp_proxy.py",)), tmp_path, "-m", "not deep")
+    assert not found.failures, found.output
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("file", PROXY.tests)
 def test_proxy_passes_its_tests(file, tmp_path):
     found = run(dataclasses.replace(PROXY, tests=(file,)), tmp_path)
     assert not found.failures, found.output

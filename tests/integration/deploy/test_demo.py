@@ -23,6 +23,7 @@ async def events(settings, until):
     return found
 
 
+@pytest.mark.deep
 async def test_every_event_of_the_demo_is_labelled_as_such(settings, tmp_path):
     with switchgear("demo", log=tmp_path / "demo.log", settings=settings) as child:
         found = await events(settings, lambda found: {event["service"] for event in found} == set(SERVICES))

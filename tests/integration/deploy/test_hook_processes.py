@@ -77,6 +77,7 @@ def test_processes_share_the_circuit_and_refuse_a_call_with_json(path, hook):
     assert json.loads(out)["hookSpecificOutput"]["permissionDecision"] == "deny"
 
 
+@pytest.mark.deep
 def test_of_two_processes_at_once_one_gets_the_probe(path, hook):
     opened(path, hook)
     for _ in range(3):

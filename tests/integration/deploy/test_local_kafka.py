@@ -42,7 +42,8 @@ async def read_all(settings, count):
     return values
 
 
-@pytest.mark.parametrize("end", ["kill", pytest.param("stop", marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("end", ["kill", "stop"])
 async def test_a_restarted_broker_has_its_data(broker, end):
     broker.start()
     settings = settings_of(broker)

@@ -77,7 +77,8 @@ async def all_see(children: list[Child], wanted: dict[str, int], limit_s: float 
         pytest.fail(f"not all see {wanted}, but {[last(child) for child in children]}")
 
 
-@pytest.mark.parametrize("probes", [pytest.param(1, marks=pytest.mark.deep), 3])
+@pytest.mark.deep
+@pytest.mark.parametrize("probes", [1, 3])
 async def test_a_dead_server_is_refused_in_all_processes_and_gets_exactly_the_permitted_calls_when_it_recovers(
     make_settings, tmp_path, probes
 ):

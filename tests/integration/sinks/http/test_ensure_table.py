@@ -47,6 +47,7 @@ async def test_ensure_table_creates_every_table_with_an_asynchronous_client(serv
         assert (await repository.get_tool_stats("t"))["total_calls"] == 1
 
 
+@pytest.mark.deep
 async def test_two_clients_that_create_the_tables_at_once_wait_for_each_other(server: ClickHouseServer) -> None:
     with (
         clickhouse_connect.get_client(host="127.0.0.1", port=server.port, database="together") as one,

@@ -105,6 +105,7 @@ def test_calls_of_the_time_in_which_it_would_have_been_open_are_saved_or_refused
     assert row.net_usd == pytest.approx(0.5)
 
 
+@pytest.mark.deep
 def test_every_circuit_of_a_glob_is_judged(found):
     assert {row.circuit_id: row.would_open for row in found.rows} == {"search": 1, "seaside": 0}
 

@@ -217,10 +217,11 @@ def test_a_death_of_the_background_loses_no_event_on_disk(make: Callable[..., Em
     assert thread is not None
     thread.join(20)
     emit(emitter, 100, 200)
-    until(lambda: emitter.status().spooled == 200)
+    until(lambda: emitter.status().spooled in {200, 300})
     assert (emitter.status().failed, emitter.status().buffered) == (0, 0)
     emitter.close(0)
-    assert left_in(tmp_path / "spool") == list(range(200))
+    # What it wrote a moment before its death may be written again.
+    assert sorted(set(left_in(tmp_path / "spool"))) == list(range(200))
 
 
 @pytest.mark.slow

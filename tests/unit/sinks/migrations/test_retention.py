@@ -22,14 +22,15 @@ from switchgear_sinks.migrations import (
 )
 from switchgear_sinks.migrations import retention as rules_module
 from switchgear_sinks.store import Store, open_store
+from tests.support.engine import copy_migrated
 
 DAY_S = 86_400
 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    copy_migrated(tmp_path)
     async with await open_store(load_settings(clickhouse_url=f"chdb:{tmp_path}")) as opened:
-        await migrate(opened)
         yield opened
 
 

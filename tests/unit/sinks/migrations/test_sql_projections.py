@@ -103,6 +103,7 @@ async def test_projections_are_exact_after_merges(store: Store) -> None:
     assert await rollups_differ(store) == {}
 
 
+@pytest.mark.deep
 async def test_projections_count_a_repeated_insert_once(store: Store) -> None:
     await migrate(store)
     block = b"\n".join(b'{"tool_name":"t","status":"timeout","execution_time_ms":%d}' % (6000 + n) for n in range(50))
@@ -114,6 +115,7 @@ async def test_projections_count_a_repeated_insert_once(store: Store) -> None:
     assert [each.execution_time_ms for each in slowest] == [6049 - n for n in range(50)]
 
 
+@pytest.mark.deep
 async def test_projections_lose_rows_that_are_removed_or_expire(store: Store) -> None:
     await migrate(store)
     rows = [("old", 40, 40), ("expired", 1, 4000), ("kept", 1, 1)]

@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from switchgear_schemas.settings import load_settings
-from switchgear_sinks.migrations import migrate
-from switchgear_sinks.store import Store, open_store
+from switchgear_sinks.store import Store
 
 HOUR = "2026-11-21 10:00:00"
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    async with await open_store(load_settings(clickhouse_url=f"chdb:{tmp_path}")) as opened:
-        await migrate(opened)
-        yield opened
 
 
 async def put(store: Store, *rows: dict[str, Any], table: str = "tool_metrics") -> None:
