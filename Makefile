@@ -7,7 +7,7 @@ ARGS ?=
 SECONDS ?= 120
 SEED ?=
 # Test processes: most tests wait for servers, which they share (PROCESSES=0: all in one).
-PROCESSES ?= 4
+PROCESSES ?= 3
 # Some images forbid byte code. Then each process compiles everything that it imports: 5 s instead of 1 s.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder --numprocesses
@@ -23,7 +23,7 @@ check: setup
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@$(BIN)/python -m tests.support.check $(ARGS)
 
-## test: the whole product, with a real Kafka and ClickHouse's engine: about 25 minutes (ARGS="-k breaker" to choose)
+## test: the whole product, with a real Kafka and ClickHouse's engine: about 12 minutes (ARGS="-k breaker" to choose)
 test: lint
 	$(PYTEST)=$(PROCESSES) -m 'not deep' $(ARGS)
 

@@ -103,6 +103,7 @@ async def test_each_incident_is_opened_and_resolved_in_order_though_the_process_
         assert changes == wanted
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(120)
 async def test_a_storm_is_a_few_messages_and_a_second_process_resolves_what_closed_when_the_first_ended(
     start, make_settings, tmp_path

@@ -77,6 +77,7 @@ def test_doctor_finds_nothing_wrong_with_a_healthy_system(up):
     assert found["worker's health"]["seen"] == f"Ready: {worker}."
 
 
+@pytest.mark.deep
 def test_doctor_compares_the_clocks_when_a_call_ends_meanwhile(up):
     settings = load_settings(kafka_bootstrap_servers=up.record()["kafka_bootstrap_servers"])
     child = subprocess.Popen(

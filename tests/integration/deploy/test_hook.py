@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import pytest
 from aiokafka import AIOKafkaConsumer
 
 from switchgear_cli.hook.outbox import send
@@ -72,6 +73,7 @@ async def test_ends_of_calls_arrive_with_their_status_service_and_session(settin
     assert arrived[1]["execution_time_ms"] == 40
 
 
+@pytest.mark.deep
 async def test_events_of_a_time_without_kafka_arrive_later(settings, tmp_path, monkeypatch):
     path = tmp_path / "hooks.db"
     away = settings.model_copy(update={"kafka_bootstrap_servers": "127.0.0.1:1"})

@@ -213,6 +213,7 @@ async def test_garbage_in_the_changelog_keeps_an_operator_from_no_command(settin
     assert "mcp:maps:route: forced open, version 1" in opened.stdout
 
 
+@pytest.mark.deep
 async def test_a_name_that_nothing_knows_is_not_commanded_without_create(settings, start_worker):
     start_worker(settings)
     await _known(settings, "mcp:weather:now")
@@ -274,6 +275,7 @@ async def test_a_policy_that_waits_to_be_read_can_be_cleared(settings, start_wor
     assert shown.sources["jitter"] == "built-in default"
 
 
+@pytest.mark.deep
 async def test_a_users_circuit_is_commanded_where_it_exists_unless_it_is_to_be_created(
     settings, start_worker, tmp_path
 ):
@@ -305,6 +307,7 @@ async def test_of_several_tools_each_outcome_is_printed_and_one_failure_is_exit_
     assert done.stderr.count("the worker refused it: the policy's scope is tool") == 2
 
 
+@pytest.mark.deep
 async def test_a_thousand_tools_are_commanded_and_confirmed_together(settings, start_worker):
     start_worker(settings)
     tools = [f"mcp:many:{number}" for number in range(1_000)]

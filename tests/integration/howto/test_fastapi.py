@@ -56,6 +56,7 @@ def test_every_uvicorn_worker_sends_its_last_events_before_it_ends(serve, settin
     assert len(events(settings)) >= before + 40
 
 
+@pytest.mark.deep
 def test_first_fastapi_request_knows_the_circuits_that_were_open_before_the_start(serve, settings):
     asyncio.run(publish(settings, circuit(TOOL, "open", 1, until=50)))
     _child, url = serve()

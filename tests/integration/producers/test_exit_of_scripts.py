@@ -290,6 +290,7 @@ def test_every_call_of_a_script_arrives(settings: Settings, tmp_path: Path, grou
         assert not re.search("kafka|switchgear", one.stderr, re.IGNORECASE), "what is printed is the program's own"
 
 
+@pytest.mark.deep
 def test_every_call_of_a_pytest_run_arrives(settings: Settings, tmp_path: Path) -> None:
     file = tmp_path / "test_of_a_user.py"
     given = f'"{by_name(settings)}", topic_prefix="{settings.topic_prefix}", service="of a user"'

@@ -174,6 +174,7 @@ async def test_rows_leave_their_former_partitions_and_a_second_worker_moves_noth
     assert await dead_letters(settings) == []
 
 
+@pytest.mark.deep
 async def test_two_workers_share_an_upgrade(upgraded, start_worker):
     settings = upgraded
     workers = [await asyncio.to_thread(start_worker, settings, wait=False) for _ in range(2)]
@@ -193,6 +194,7 @@ async def test_two_workers_share_an_upgrade(upgraded, start_worker):
     assert await dead_letters(settings) == []
 
 
+@pytest.mark.deep
 async def test_another_family_pattern_moves_the_rows_again(upgraded, start_worker):
     settings = upgraded
     worker = await asyncio.to_thread(start_worker, settings)

@@ -73,7 +73,7 @@ def test_every_command_can_be_imported_and_has_help(entry, capsys):
     assert f"Usage: switchgear {entry.name}" in capsys.readouterr().out
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @table(
     ("package", "command"),
     [

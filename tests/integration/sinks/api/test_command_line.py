@@ -202,6 +202,7 @@ def test_wrong_usage_is_exit_code_two(capsys):
     assert run(["sql"]) == 2
 
 
+@pytest.mark.deep
 def test_the_installed_command_prints_rows_to_a_pipe(filled):
     query = "SELECT count() AS n, uniqExact(metric_id) AS d FROM tool_metrics"
     done = subprocess.run(
@@ -212,6 +213,7 @@ def test_the_installed_command_prints_rows_to_a_pipe(filled):
     assert done.stderr == ""
 
 
+@pytest.mark.deep
 def test_options_may_stand_before_a_query_and_a_query_may_begin_with_a_comment(filled, capsys):
     assert json.loads(output_of(capsys, "sql", "--json", "SELECT 1"))["rows"] == [[1]]
     assert json.loads(output_of(capsys, "sql", "-- one\nSELECT 1", "--json"))["rows"] == [[1]]

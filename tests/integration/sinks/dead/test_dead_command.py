@@ -144,6 +144,7 @@ async def test_a_rejected_message_is_repaired_sent_again_and_stored_once(here: S
     ]
 
 
+@pytest.mark.deep
 async def test_a_letter_that_goes_out_twice_is_one_row(here: Settings) -> None:
     """As after a command that was killed between the message and the tombstone."""
     await bury(here, letter(here, 1, GOOD))

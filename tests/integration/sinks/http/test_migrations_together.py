@@ -62,6 +62,7 @@ async def test_migration_waits_for_the_lock_and_then_names_it(server: ClickHouse
                 pass
 
 
+@pytest.mark.deep
 async def test_migration_drops_an_old_lock_of_a_dead_process(
     server: ClickHouseServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

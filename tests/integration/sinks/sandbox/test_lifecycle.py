@@ -81,6 +81,7 @@ def test_each_client_has_a_process_of_its_own_that_ends_with_it(make):
     assert not runs(other.pid)
 
 
+@pytest.mark.deep
 def test_a_killed_service_leaves_no_process_and_the_next_one_removes_its_scratch_folder(tmp_path):
     command = [sys.executable, "-c", SERVICE, str(tmp_path), ENDLESS]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[4]) as service:

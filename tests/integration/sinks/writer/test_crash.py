@@ -120,6 +120,7 @@ async def test_pending_range_of_a_dead_owner_is_replayed_exactly(here: Settings,
         assert assignment.writers[TopicPartition(here.topics.executions, 1)].landed == 101
 
 
+@pytest.mark.deep
 async def test_offsets_that_start_over_in_a_recreated_topic_are_new_events(here: Settings) -> None:
     """The same partition, the same offsets, the same names: only the broker's clock differs."""
     await produce(here, [Message(execution(), partition=0) for _ in range(10)])

@@ -187,6 +187,7 @@ async def test_an_event_that_is_sent_again_is_stored_once(here: Settings) -> Non
         await assert_exact(sink.store, 4)
 
 
+@pytest.mark.deep
 async def test_same_bytes_without_the_resent_header_are_two_events(here: Settings) -> None:
     await produce(here, [Message(b'{"tool_name":"x","status":"error"}')] * 2)
     async with sinking(here) as sink:

@@ -89,6 +89,7 @@ OVERSIZED = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("compression", some(["gzip", "zstd", "lz4", "snappy"], 1))
 async def test_records_that_are_small_for_the_broker_and_large_for_us_stop_nothing(
     here: Settings, compression: str

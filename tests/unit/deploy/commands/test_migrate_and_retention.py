@@ -101,6 +101,7 @@ def test_no_command_opens_the_default_folder_by_itself(
     assert not default_folder.exists()
 
 
+@pytest.mark.deep
 def test_the_data_of_an_up_that_does_not_run_are_opened_where_they_are_named(
     tmp_path: Path, default_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -38,6 +38,7 @@ def test_a_search_prints_a_table_and_writes_the_policy_and_the_plot(history, tmp
     assert plot.read_text().startswith("<?xml")
 
 
+@pytest.mark.deep
 def test_the_same_seed_prints_the_same_json(history, capsys):
     printed = []
     for _ in range(2):

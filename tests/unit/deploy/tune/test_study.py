@@ -45,6 +45,7 @@ def test_a_policy_tuned_on_two_outages_costs_less_in_the_two_after_them():
     assert found.proposed
 
 
+@pytest.mark.deep
 def test_a_tool_that_is_only_slow_gets_a_slow_call_rule_and_keeps_its_failure_rules():
     found = searched(recorded(slow_ms=3000, failing=0.8), present=PolicySet())
     assert found.tuned_on.failed == 0
@@ -102,6 +103,7 @@ def test_a_best_of_the_first_half_that_costs_more_on_the_second_is_not_proposed(
     assert found.tried[found.best].judged.false_opens > 0
 
 
+@pytest.mark.deep
 def test_the_present_policy_is_kept_where_refusing_costs_too_much():
     found = searched(recorded(failing=0.5), prices=Prices(refused_usd=1000))
     assert (found.verdict, found.best, found.proposal) == ("keep", 0, None)

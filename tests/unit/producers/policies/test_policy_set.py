@@ -261,7 +261,7 @@ def test_a_loaded_policy_set_never_raises_for_a_tool():
     assert 10 < refused < 140
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_thousand_tables_load_within_seconds():
     tables = {f"mcp:server{number}:*": {"jitter": 0.1} for number in range(998)} | {"*": {"jitter": 0.2}}
     began = time.process_time()
@@ -295,7 +295,7 @@ def test_one_name_is_yielded_for_each_set_of_globs_that_can_cover_one():
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_tables_that_overlap_in_too_many_ways_are_refused():
     with pytest.raises(PolicyError, match="overlap in too many ways to check"):
         PolicySet(tools={f"*{letter}*": {"jitter": 0.1} for letter in "abcdefghijklmnop"})

@@ -145,6 +145,7 @@ async def test_the_raw_table_has_a_column_for_every_field_of_the_contract(store:
         assert set(ToolExecution.model_fields) <= {column for (column,) in found.result_rows}
 
 
+@pytest.mark.deep
 async def test_changed_retention_is_applied_once_at_the_next_start(store: Store) -> None:
     await migrate(store, Layout(retention_days=30))
     assert await apply_retention(store, Layout(retention_days=30)) == []
@@ -177,6 +178,7 @@ def test_the_layout_follows_the_settings() -> None:
         Layout.of(load_settings(clickhouse_cluster="main"))
 
 
+@pytest.mark.deep
 async def test_rows_expire_by_their_arrival_and_not_by_the_clock_of_their_producer(store: Store) -> None:
     await migrate(store, Layout(retention_days=1))
     await store.raw_insert(
