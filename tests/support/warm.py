@@ -225,7 +225,7 @@ def _serve(control: socket.socket) -> dict[str, Any] | None:
             with contextlib.suppress(BlockingIOError):
                 woken.recv(4096)
             _reap(running)
-            if not waiting.select(0):
+            if control not in {key.fileobj for key, _ in waiting.select(0)}:  # a child may have ended just now
                 continue
             data, files, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 4)
             if not data:
