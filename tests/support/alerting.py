@@ -18,6 +18,7 @@ from standardwebhooks.webhooks import Webhook
 
 from switchgear_schemas.circuit import Cause, Circuit
 from switchgear_schemas.settings import Settings
+from tests.support.http_server import served
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # the example of the Standard Webhooks specification
 
@@ -69,15 +70,8 @@ def receiving(failing: float = 0.0) -> Iterator[tuple[Received, str]]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield received, f"http://127.0.0.1:{server.server_port}/hook"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with served(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as url:
+        yield received, f"{url}/hook"
 
 
 def write_rules(path: Path, url: str, more: str = "") -> Path:

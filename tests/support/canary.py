@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import http.server
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.support.http_server import served
 
 SECRET = "the-secret-itself"
 
@@ -36,14 +37,8 @@ def listening() -> Iterator[Listener]:
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     found = Listener(f"127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
+    with served(server):
         yield found
-    finally:
-        server.shutdown()
-        thread.join(10)
-        server.server_close()
 
 
 @dataclass(frozen=True)

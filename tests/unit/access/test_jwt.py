@@ -5,7 +5,6 @@ import base64
 import hmac
 import http.server
 import json
-import threading
 import time
 
 import jwt as pyjwt
@@ -17,6 +16,7 @@ from structlog.testing import capture_logs
 from switchgear_access.errors import InvalidCredentialsError, KeysUnavailableError
 from switchgear_access.jwt import JwtVerifier, KeySet, claim, fetch_json, is_protected
 from switchgear_access.principal import Role
+from tests.support.http_server import served
 
 ISSUER = "https://login.example.com/realm"
 AUDIENCE = "switchgear"
@@ -283,14 +283,10 @@ def web():
         def log_message(self, *args):
             """Not to standard error."""
 
-    served = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    served.url = f"http://127.0.0.1:{served.server_port}/keys"
-    yield served
-    served.shutdown()
-    thread.join(10)
-    served.server_close()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with served(server) as url:
+        server.url = f"{url}/keys"
+        yield server
 
 
 @pytest.mark.slow

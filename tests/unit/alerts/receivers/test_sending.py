@@ -7,7 +7,6 @@ import json
 import logging
 import shutil
 import subprocess
-import threading
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +23,7 @@ from switchgear_alerts.receivers.base import Context
 from switchgear_cli.logs import configure_logging
 from switchgear_schemas.settings import load_settings
 from tests.support.alert_values import change, facts, message
+from tests.support.http_server import served
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 WEBHOOK = 'type = "webhook"\nurl = "https://example.com"\nsecrets = ["env:NEW"]'
@@ -50,13 +50,8 @@ def server():
 
     found = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     found.requests, found.answers, found.answer = [], [], (200, {}, b"ok")
-    found.url = f"http://127.0.0.1:{found.server_port}"
-    thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield found
-    found.shutdown()
-    thread.join()
-    found.server_close()
+    with served(found) as found.url:
+        yield found
 
 
 def receiver(monkeypatch, options, **environment):

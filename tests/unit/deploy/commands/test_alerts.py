@@ -1,11 +1,11 @@
 """`switchgear alerts check` and `test`."""
 
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from switchgear_cli.main import run
+from tests.support.http_server import served
 
 SLACK = '[receivers.slack]\ntype = "slack"\nurl = "env:SLACK_URL"\n\n[[routes]]\nreceivers = ["slack"]\nfor = "2m"\nseverity = "critical"\n'
 
@@ -34,13 +34,9 @@ def answering(monkeypatch):
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.status, server.bodies = 200, []
-    monkeypatch.setenv("SLACK_URL", f"http://127.0.0.1:{server.server_port}/services/secret")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(server) as url:
+        monkeypatch.setenv("SLACK_URL", f"{url}/services/secret")
+        yield server
 
 
 @pytest.mark.slow

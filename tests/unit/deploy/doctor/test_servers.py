@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 
 import pytest
 
@@ -15,6 +14,7 @@ from switchgear_cli.doctor.servers import ServerChecks, Workers, workers_of
 from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.up_record import LOCK_NAME, UpRecord
 from switchgear_schemas.settings import Settings
+from tests.support.http_server import served
 
 DEFAULT = "http://127.0.0.1:8621"
 
@@ -87,10 +87,8 @@ def answering(status, body):
         def log_message(self, *_):
             """Quiet."""
 
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served(HTTPServer(("127.0.0.1", 0), Handler)) as url:
+        yield url
 
 
 async def look(workers):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.server
 import json
 import socket
-import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from switchgear_cli.hook import fleet as module
 from switchgear_cli.hook.fleet import KEPT_S, OLDEST_S, RETRY_S
 from switchgear_schemas.circuit import Circuit
+from tests.support.http_server import served
 from tests.support.limits import ANSWER_S
 
 TOOL = "mcp__weather__get_forecast"
@@ -44,14 +44,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def api(monkeypatch):
     server = Api()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    monkeypatch.setenv("SWITCHGEAR_API_URL", f"http://127.0.0.1:{server.server_port}/")
-    monkeypatch.setattr(module, "LIMIT_S", ANSWER_S)
-    yield server
-    server.shutdown()
-    thread.join(10)
-    server.server_close()
+    with served(server) as url:
+        monkeypatch.setenv("SWITCHGEAR_API_URL", f"{url}/")
+        monkeypatch.setattr(module, "LIMIT_S", ANSWER_S)
+        yield server
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 import http.server
 import json
 import socket
-import threading
 
 import pytest
 
 from switchgear_cli.reads.client import ApiAnswerError, ApiClient, ApiUnavailableError, connect
+from tests.support.http_server import served
 
 pytestmark = pytest.mark.slow
 
@@ -33,12 +33,8 @@ def server():
 
     httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     httpd.asked, httpd.answer = [], (200, b'{"circuits": [], "history": []}')
-    thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    yield httpd
-    httpd.shutdown()
-    thread.join(10)
-    httpd.server_close()
+    with served(httpd):
+        yield httpd
 
 
 @pytest.fixture

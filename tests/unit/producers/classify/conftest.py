@@ -10,6 +10,8 @@ import urllib.parse
 
 import pytest
 
+from tests.support.http_server import served
+
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     """Serve ``/status/503?retry-after=17`` with that status, header and a JSON body; ``/close``, ``/cut``, ``/slow`` and ``/html`` misbehave."""
@@ -61,13 +63,9 @@ def http_server():
     server.daemon_threads = True
     server.released = threading.Event()
     server.stream = ""
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    yield server
-    server.released.set()
-    server.shutdown()
-    server.server_close()
-    thread.join(10)
+    with served(server):
+        yield server
+        server.released.set()
 
 
 @pytest.fixture
