@@ -245,10 +245,11 @@ async def _wait_for_leaders(admin: AIOKafkaAdminClient, names: set[str]) -> None
     NOT_LEADER_OR_FOLLOWER, and a client logs that as an error.
     """
     while names:
-        led = _by_leader([topic for topic in await admin.describe_topics() if topic["topic"] in names])
-        if led is not None and len({name for topics in led.values() for name in topics}) == len(names):
-            answers = [await _offsets(admin, leader, topics) for leader, topics in led.items()]
-            if not any(code in _NOT_YET for codes in answers for code in codes):
+        topics = [topic for topic in await admin.describe_topics() if topic["topic"] in names]
+        led = _by_leader(topics) if len(topics) == len(names) else None
+        if led is not None:
+            answers = [await _error_codes(admin, leader, parts) for leader, parts in led.items()]
+            if not any(_NOT_YET & codes for codes in answers):
                 return
         await asyncio.sleep(_LEADER_POLL_S)
 
@@ -264,9 +265,9 @@ def _by_leader(topics: list[dict[str, Any]]) -> dict[int, dict[str, list[int]]] 
     return led
 
 
-async def _offsets(admin: AIOKafkaAdminClient, leader: int, topics: dict[str, list[int]]) -> list[int]:
-    """Ask a broker for the last offset of each partition. Return its error codes."""
+async def _error_codes(admin: AIOKafkaAdminClient, leader: int, topics: dict[str, list[int]]) -> set[int]:
+    """Ask a broker for the last offset of each partition. Return the error codes of its answer."""
     asked = [(name, [(part, OffsetResetStrategy.LATEST) for part in parts]) for name, parts in topics.items()]
     request = OffsetRequest(-1, 0, asked)
     answer = await admin._send_request_to_node(leader, request)  # noqa: SLF001 - it has no method of its own for this
-    return [code for _name, parts in answer.topics for _part, code, *_offset in parts]
+    return {code for _name, parts in answer.topics for _part, code, *_offset in parts}
