@@ -15,6 +15,7 @@ from tests.support.up import Up
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.timeout(500), pytest.mark.deep]
+SYSTEMS = 4
 DAYS = "SELECT default_expression FROM system.columns WHERE table = 'tool_metrics' AND name = 'retention_days'"
 
 
@@ -94,11 +95,10 @@ def readiness(url):
 
 
 def test_systems_that_start_at_the_same_moment_on_default_ports_share_nothing(tmp_path):
-    count = 4
-    systems = [Up(tmp_path / str(number) / "data", "--no-demo", default_api=True) for number in range(count)]
+    systems = [Up(tmp_path / str(number) / "data", "--no-demo", default_api=True) for number in range(SYSTEMS)]
     for system in systems:
         system.folder.parent.mkdir()
-    with ExitStack() as stack, ThreadPoolExecutor(count) as pool:
+    with ExitStack() as stack, ThreadPoolExecutor(SYSTEMS) as pool:
         list(pool.map(stack.enter_context, systems))
         records = [system.record() for system in systems]
 
@@ -107,7 +107,7 @@ def test_systems_that_start_at_the_same_moment_on_default_ports_share_nothing(tm
             for each in records
             for address in (each["kafka_bootstrap_servers"], each["api_url"], each["gateway_url"], *each["worker_urls"])
         ]
-        assert len(set(addresses)) == 4 * count
+        assert len(set(addresses)) == 4 * SYSTEMS
         for system, record in zip(systems, records, strict=True):
             for name, url in (
                 ("sink", record["api_url"]),

@@ -90,7 +90,7 @@ OVERSIZED = {
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("compression", some(["gzip", "zstd", "lz4", "snappy"], 1))
+@pytest.mark.parametrize("compression", ["gzip", "zstd", "lz4", "snappy"])
 async def test_records_that_are_small_for_the_broker_and_large_for_us_stop_nothing(
     here: Settings, compression: str
 ) -> None:
