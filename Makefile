@@ -21,11 +21,11 @@ up: setup
 ## check: style, types and the unit tests that need no server: a minute (ARGS="-k breaker" to choose)
 check: setup
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
-	@$(BIN)/python -m tests.support.check $(ARGS)
+	@$(BIN)/python -m tests.support.side_by_side check $(ARGS)
 
-## test: the whole product, with a real Kafka and ClickHouse's engine: about 12 minutes (ARGS="-k breaker" to choose)
-test: lint
-	$(PYTEST)=$(PROCESSES) -m 'not deep' $(ARGS)
+## test: the whole product, with a real Kafka and ClickHouse's engine: about ten minutes (ARGS="-k breaker" to choose)
+test: setup
+	@PROCESSES=$(PROCESSES) $(BIN)/python -m tests.support.side_by_side test $(ARGS)
 
 ## test-all: test, then test-deep: about an hour
 test-all: test test-deep

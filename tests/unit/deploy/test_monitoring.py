@@ -132,7 +132,14 @@ def test_every_alert_has_a_test_in_which_it_fires():
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed: apt-get install prometheus")
-@pytest.mark.parametrize("check", [("check", "rules", RULES.name), ("test", "rules", RULE_TESTS.name)], ids=" ".join)
+@pytest.mark.parametrize(
+    "check",
+    [
+        ("check", "rules", RULES.name),
+        pytest.param(("test", "rules", RULE_TESTS.name), marks=pytest.mark.deep),
+    ],
+    ids=" ".join,
+)
 def test_promtool_accepts_the_rules_and_their_tests(check):
     done = subprocess.run([PROMTOOL, *check], cwd=RULES.parent, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
