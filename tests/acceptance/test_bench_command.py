@@ -61,6 +61,7 @@ def test_the_table_of_a_benchmark_is_shown_and_kept(capfd, tiny):
     assert 'tools."t"' in (tiny / "breaker_nezha.md").read_text()
 
 
+@pytest.mark.deep
 def test_a_failing_benchmark_does_not_stop_the_next_and_is_reported_at_the_end(capfd, tiny):
     assert bench.main(["sink", "queries", "breaker_nezha", "--out", str(tiny)]) == 1
     shown = capfd.readouterr().out
@@ -91,6 +92,7 @@ def test_memory_is_drawn_by_the_rows_stored(tmp_path):
     assert drawn.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.deep
 def test_only_tables_with_a_plot_are_drawn(tmp_path):
     drawn = plots.draw("breaker_defaults", TABLE, tmp_path)
     assert drawn is not None

@@ -102,6 +102,7 @@ async def test_everything_that_a_client_asks_is_the_same_with_and_without_the_pr
     assert len(behind.logs) == len(behind.progress) == 3
 
 
+@pytest.mark.deep
 async def test_a_cancelled_call_is_cancelled_at_the_server_and_the_next_one_works():
     async with over_stdio(BEHIND_PROXY) as session:
         with pytest.raises(TimeoutError):
@@ -283,6 +284,7 @@ def test_a_wrong_command_line_is_one_sentence_and_nothing_on_standard_output(
     assert printed.out == ""
 
 
+@pytest.mark.deep
 def test_without_fastmcp_the_command_names_the_extra():
     code = (
         "import sys; sys.modules['fastmcp'] = None; from switchgear_cli.main import run;"

@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,7 +41,8 @@ def copy_migrated(folder: Path) -> None:
     """Copy the engine's files with all tables, empty, to ``folder``. They are made once a run: that takes longer than most tests."""
     with once_a_run("clickhouse") as made:
         if not made.exists():
-            asyncio.run(_make(made.with_suffix(".new")))
+            with ThreadPoolExecutor(1) as thread:  # the fixture of an asynchronous test is made while a loop runs
+                thread.submit(asyncio.run, _make(made.with_suffix(".new"))).result()
             made.with_suffix(".new").rename(made)
     shutil.copytree(made, folder, dirs_exist_ok=True, symlinks=True)
 

@@ -25,6 +25,8 @@ READERS: Final = 4
 WRITERS: Final = 2
 _ANSWER_LIMIT_S: Final = 300
 _ENGINE_DEFAULTS: Final = Path(__file__).with_name("engine.xml")
+_UNCOMPILED: Final = {"compile_expressions": 0, "compile_aggregate_expressions": 0, "compile_sort_description": 0}
+"""Compiling the views takes half a second of processor time after each start, which blocks of a few hundred rows never repay."""
 _CAUSE: Final = re.compile(r"\[Errno -?\d+\] ([A-Z][\w ]+)")  # of what urllib3 wraps three times
 
 
@@ -73,7 +75,10 @@ class Store:
             if not isinstance(error, (ClickHouseError, OSError, TimeoutError)):
                 raise
             raise self._unavailable(error) from error
-        self._read, self._write = self.client_pool("read", READERS), self.client_pool("write", WRITERS)
+        self._read, self._write = (
+            self.client_pool("read", READERS),
+            self.client_pool("write", WRITERS, _UNCOMPILED if self.embedded else None),
+        )
 
     def client_pool(self, name: str, size: int, settings: Mapping[str, Any] | None = None) -> ClientPool:
         """Return a pool of ``size`` clients that use ``settings`` for all their statements.

@@ -15,6 +15,8 @@ from switchgear_cli.main import build_app
 from switchgear_cli.usage import EXAMPLES
 from tests.support.table import table
 
+pytestmark = pytest.mark.slow
+
 SPELLINGS = {
     r"\bbrokers?\b.*host:port": "--bootstrap-servers",
     r"before every topic": "--topic-prefix",

@@ -186,7 +186,7 @@ def test_every_whole_percentage_is_shown_as_it_is():
     assert [percent(number / 100) for number in range(101)] == [f"{number} %" for number in range(101)]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @table("tolerable", [0.001, 0.05, 0.1, 0.3])
 @table("broken", [0.35, 0.5, 0.9])
 @table("calls", [1_000, 54_321.5, 1_000_000])

@@ -44,6 +44,7 @@ def test_a_healthy_tool_under_a_thousand_calls_a_second_stays_closed():
     assert check(found, "").startswith("healthy-stays-closed: held (1%: 0 opens in 1,000,000 calls")
 
 
+@pytest.mark.deep
 def test_the_detector_opens_as_often_as_stated():
     found = steady(0.15, 800_000, Random(2))
     assert found.least <= found.opens <= found.most

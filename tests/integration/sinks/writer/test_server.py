@@ -188,6 +188,7 @@ async def test_a_sink_for_a_server_serves_its_state_and_the_api_runs_beside_it(t
             assert await asyncio.to_thread(child.terminate) == 0
 
 
+@pytest.mark.deep
 async def test_wrong_settings_end_the_sink_with_a_sentence(there: Settings, tmp_path: Path) -> None:
     away = there.model_copy(update={"clickhouse_url": "http://127.0.0.1:9/x"})
     ended = await asyncio.to_thread(run, "sink", settings=away)

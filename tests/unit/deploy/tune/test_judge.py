@@ -148,6 +148,7 @@ def test_refusals_by_the_breakers_of_processes_are_counted_with_what_was_done(fo
     assert (row.refused, row.calls) == (17, 199)
 
 
+@pytest.mark.deep
 def test_circuits_that_no_policy_put_into_metrics_only_mode_are_not_judged(api):
     with pytest.raises(TuneError, match=r"No circuit of oth\* is in metrics-only mode by its policy."):
         judged(api, "oth*")

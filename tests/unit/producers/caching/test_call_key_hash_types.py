@@ -30,6 +30,8 @@ from pydantic import BaseModel, Field, HttpUrl, SecretStr
 from switchgear.caching.call_key import UnhashableParameterError, parameters_hash
 from tests.support.table import table
 
+pytestmark = pytest.mark.slow
+
 KEY = b"a deployment's secret"
 
 

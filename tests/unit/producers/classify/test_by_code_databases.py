@@ -8,6 +8,8 @@ import redis
 from switchgear.classify import Classification, classify
 from tests.support.table import table
 
+pytestmark = pytest.mark.slow
+
 
 @table(
     ("error", "expected"),
