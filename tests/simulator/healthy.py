@@ -73,6 +73,7 @@ def feed_successes(breaker: Breaker, first: int, count: int) -> None:
         if evidence.cusum:
             evidence.cusum_calls += min(number, math.ceil(evidence.cusum / limits.cusum.down))
             evidence.cusum = max(0, evidence.cusum - number * limits.cusum.down)
+            evidence.counted_at = now
         for index in range(max(first, last - 1), last + 1):
             evidence.callers.add(_name(index), window.stamp)
         breaker.clock = now

@@ -233,7 +233,7 @@ class Breaker(CircuitFields):
         if self._ramp is not None and not self._ramp.over(self.policy, now):
             return False
         evidence = self._evidence
-        needed_s = STALE_S if evidence.streak or evidence.cusum else IDLE_S
+        needed_s = STALE_S if evidence.cusum else max(IDLE_S, evidence.run_age_s) if evidence.streak else IDLE_S
         return now - self.clock >= needed_s and self.counts(now).calls == 0
 
     def advance(self, now: float) -> Transition | None:

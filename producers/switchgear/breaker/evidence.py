@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from switchgear.breaker.cusum import OFF, Detector, solve
+from switchgear.breaker.states import STALE_S
 from switchgear.breaker.values import Cause, Counts, Result, ResultKind
 from switchgear.breaker.windows import CountWindow, TimeWindow
 
@@ -66,8 +67,12 @@ class Evidence:
             self.window = CountWindow(int(policy.sliding_window_size))
         else:
             self.window = TimeWindow(float(policy.sliding_window_size), policy.sliding_window_panes, now)
+        self.run_age_s = STALE_S if policy.sliding_window_type == "count" else float(policy.sliding_window_size)
+        """A run of failures ends if the next call begins later than this after the last one."""
+        self.counted_at = now
+        """When the last call was counted, if there is a run or a sum. It has a meaning only then."""
         self.streak = 0
-        """Failures since the last success."""
+        """Failures since the last success, without a gap longer than :attr:`run_age_s`."""
         self.cusum = 0
         """In the detector's units, at most its height: a sum that too few reporters hold back can then fall at once."""
         self.cusum_calls = self.cusum_failed = 0
@@ -109,6 +114,8 @@ class Evidence:
         """Count a result that is not ignored. Return whether some rule is breached; :meth:`breach` then returns it."""
         limits = self.limits
         window = self.window
+        if self.streak or self.cusum:
+            self._forget_old(now - result.duration_ms / 1000)
         slow = result.duration_ms > limits.slow_ms
         failed = result.kind is not _SUCCESS
         if failed:
@@ -120,16 +127,14 @@ class Evidence:
                 total = self.cusum - limits.cusum.down
                 self.cusum = total if total > 0 else 0  # noqa: FURB136 - max() is slower
                 self.cusum_calls += 1
+                self.counted_at = now
         if limits.minimum_reporters > 1:
             if limits.minimum_tools == 1 or not self.callers.suffice(window.stamp):  # families: see SteadyRun
                 self.callers.add(result.reporter, window.stamp)
             if failed or slow:
                 self.failers.add(result.reporter, window.stamp)
         if limits.minimum_tools > 1:
-            if len(self.called) < limits.minimum_tools:
-                self.called[result.tool] = None
-            if failed or slow:
-                self.failing_tools.add(result.tool, window.stamp)
+            self._add_tool(result.tool, bad=failed or slow)
         if not window.failed and not window.slow:
             return False
         calls = window.calls
@@ -144,8 +149,15 @@ class Evidence:
             or window.tokens >= limits.tokens
         )
 
+    def _add_tool(self, name: str, *, bad: bool) -> None:
+        if len(self.called) < self.limits.minimum_tools:
+            self.called[name] = None
+        if bad:
+            self.failing_tools.add(name, self.window.stamp)
+
     def _add_failure(self, now: float, result: Result, slow: bool) -> None:
         self.window.add_failed(now, slow, result.tokens)
+        self.counted_at = now
         self.streak += 1
         detector = self.limits.cusum
         if detector.up:
@@ -154,6 +166,17 @@ class Evidence:
             self.cusum_calls += 1
             self.cusum_failed += 1
             self.cusum = min(self.cusum + detector.up, detector.height)
+
+    def _forget_old(self, began_at: float) -> None:
+        """Before counting a call that began at ``began_at``, end the run and the sum if the last counted call is too long ago.
+
+        The begin of the call decides, not its end: timeouts of a minute, one after the other, are one run.
+        """
+        idle_s = began_at - self.counted_at
+        if idle_s > self.run_age_s:
+            self.streak = 0
+        if idle_s > STALE_S:
+            self.cusum = 0
 
     def counts(self, now: float, rejected: int, total_calls: int, total_failed: int) -> Counts:
         """Return the counts of the window at ``now``, with the given counts of the circuit."""
@@ -166,7 +189,7 @@ class Evidence:
             ignored=window.ignored,
             rejected=rejected,
             wasted_tokens=window.tokens,
-            consecutive_failures=self.streak,
+            consecutive_failures=0 if now - self.counted_at > self.run_age_s else self.streak,
             total_calls=total_calls,
             total_failed=total_failed,
         )

@@ -60,6 +60,8 @@ class SavedEvidence(msgspec.Struct, array_like=True):
     tools: Annotated[int, Meta(ge=1, le=64)] = 1
     failing_tools: list[tuple[str, Count]] = []
     called: list[str] = []
+    counted_at: Instant | None = None
+    """None: there is neither a run nor a sum, or the release that wrote this did not keep the instant."""
 
 
 class Saved(msgspec.Struct, array_like=True):
@@ -122,6 +124,8 @@ def _check(saved: Saved, state: str) -> None:
         raise ValueError(f"it has more reporters than {evidence.reporters}")
     if max(len(evidence.failing_tools), len(evidence.called)) > evidence.tools:
         raise ValueError(f"it has more tools than {evidence.tools}")
+    if evidence.counted_at is not None and evidence.counted_at > saved.clock:
+        raise ValueError(f"it counted a call at {evidence.counted_at}, after its clock")
     is_possible = _is_pane if evidence.window_type == "time" else _is_call
     for entry in evidence.window:
         if not is_possible(entry):
@@ -175,18 +179,21 @@ def save_evidence(evidence: Evidence) -> SavedEvidence:
         tools=limits.minimum_tools,
         failing_tools=list(evidence.failing_tools.seen.items()),
         called=list(evidence.called),
+        counted_at=evidence.counted_at if evidence.streak or evidence.cusum else None,
     )
 
 
 def load_evidence(saved: SavedEvidence, policy: BreakerPolicy, now: float) -> Evidence:
     """Return the evidence under a policy, which may be another one than it was counted under.
 
-    A run of failures stays. The CUSUM stays if its rates do. The window and its reporters stay if the policy has the same window,
+    A run of failures stays, and from then on ends by the window of the new policy. The CUSUM stays if its rates do. The window and its reporters stay if the policy has the same window,
     slow calls and number of reporters and of tools.
     """
     evidence = Evidence(policy, now)
     empty = save_evidence(evidence)
     evidence.streak = saved.streak
+    if saved.counted_at is not None:
+        evidence.counted_at = saved.counted_at
     if (saved.up, saved.down) == (empty.up, empty.down):
         evidence.cusum = min(saved.cusum, evidence.limits.cusum.height)
         evidence.cusum_calls, evidence.cusum_failed = saved.cusum_calls, saved.cusum_failed

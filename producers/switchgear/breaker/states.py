@@ -43,7 +43,7 @@ IDLE_S: Final = 3_600.0
 """Seconds without a result after which a closed circuit without evidence may retire. It must not retire at once: the failure of a
 slow call that is still running would be lost."""
 STALE_S: Final = 86_400.0
-"""The same for a closed circuit with an empty window that still has a run of failures."""
+"""The same for a closed circuit with a CUSUM above zero. That long a sum lasts without calls, and a run of failures in a count window."""
 
 
 COUNTED_S: Final = 60.0

@@ -13,6 +13,8 @@ CUSUM_NATS: Final = 11.99
 """The threshold of the fleet's default, from docs/breaker.md: p0 = 0.1, p1 = 0.5, a million calls."""
 CUSUM_TOLERANCE: Final = 0.985
 """The breaker counts in whole units, within 0.2 % of the logarithms per step, for about ten to a hundred steps."""
+DAY_S: Final = 86_400
+"""That long the sum lasts without calls."""
 _UP: Final = math.log(0.5 / 0.1)
 _DOWN: Final = math.log(0.9 / 0.5)
 
@@ -61,8 +63,11 @@ def _breached(rule: str, calls: Sequence[Call], tools: int) -> bool:
     if rule == "failure_rate":
         return len(window) >= 20 and sum(call.failed for call in window) / len(window) >= 0.5
     if rule == "cusum":
-        total = 0.0
+        total, last_s = 0.0, calls[0].at_ms / 1000
         for call in calls:
+            if call.began_s - last_s > DAY_S:
+                total = 0.0
+            last_s = call.at_ms / 1000
             total = total + _UP if call.failed else max(0.0, total - _DOWN)
             total = min(total, CUSUM_NATS)  # it stays at the threshold while too few processes report failures
         return total >= CUSUM_NATS * CUSUM_TOLERANCE

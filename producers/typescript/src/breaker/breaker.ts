@@ -152,7 +152,8 @@ export class Breaker {
     if (this.#ramp !== null && !this.#ramp.over(this.policy, now)) {
       return false;
     }
-    const needed = this.#evidence.streak > 0 || this.#evidence.cusum > 0 ? STALE_S : IDLE_S;
+    const { cusum, streak, runAgeS } = this.#evidence;
+    const needed = cusum > 0 ? STALE_S : streak > 0 ? Math.max(IDLE_S, runAgeS) : IDLE_S;
     return now - this.#clock >= needed && this.counts(now).calls === 0;
   }
 

@@ -1,6 +1,7 @@
 /** What a circuit remembers of its calls, and whether it breaches a rule. Each rule compares by `>=`. */
 import { OFF, solve, type Detector } from "./cusum.js";
 import type { Policy } from "./policy.js";
+import { STALE_S } from "./states.js";
 import type { Cause, Counts, Result } from "./values.js";
 import { CountWindow, TimeWindow, type CallWindow } from "./windows.js";
 
@@ -19,11 +20,15 @@ interface Thresholds {
 export class Evidence {
   readonly limits: Thresholds;
   readonly window: CallWindow;
-  /** Failures since the last success. */
+  /** A run of failures ends if the next call begins later than this after the last one. */
+  readonly runAgeS: number;
+  /** Failures since the last success, without a gap longer than `runAgeS`. */
   streak = 0;
   /** In the detector's units, at most its height. */
   cusum = 0;
   readonly #policy: Policy;
+  /** When the last call was counted, if there is a run or a sum. */
+  #countedAt: number;
   #cusumCalls = 0;
   #cusumFailed = 0;
   readonly #callers: Reporters;
@@ -34,6 +39,8 @@ export class Evidence {
 
   constructor(policy: Policy, now: number) {
     this.#policy = policy;
+    this.runAgeS = policy.sliding_window_type === "count" ? STALE_S : policy.sliding_window_size;
+    this.#countedAt = now;
     this.limits = {
       consecutive: policy.consecutive_failures ?? Infinity,
       count: policy.failure_count ?? Infinity,
@@ -75,11 +82,15 @@ export class Evidence {
 
   /** Add a result that is not ignored. */
   add(now: number, result: Result): void {
+    if (this.streak > 0 || this.cusum > 0) {
+      this.#forgetOld(now - result.durationMs / 1000);
+    }
     const detector = this.limits.cusum;
     const failed = result.kind === "failure";
     const slow = result.durationMs > this.limits.slowMs;
     this.window.add(now, failed, slow, result.tokens);
     if (failed) {
+      this.#countedAt = now;
       this.streak += 1;
       if (detector.up > 0) {
         if (this.cusum === 0) {
@@ -94,6 +105,7 @@ export class Evidence {
       if (this.cusum > 0) {
         this.cusum = Math.max(0, this.cusum - detector.down);
         this.#cusumCalls += 1;
+        this.#countedAt = now;
       }
     }
     if (this.#policy.minimum_reporters > 1) {
@@ -110,10 +122,21 @@ export class Evidence {
     }
   }
 
+  /** Before counting a call that began at `beganAt`, end the run and the sum if the last counted call is too long ago. */
+  #forgetOld(beganAt: number): void {
+    const idleS = beganAt - this.#countedAt;
+    if (idleS > this.runAgeS) {
+      this.streak = 0;
+    }
+    if (idleS > STALE_S) {
+      this.cusum = 0;
+    }
+  }
+
   counts(now: number, rejected: number, totalCalls: number, totalFailed: number): Counts {
     this.window.roll(now);
     const { calls, failed, slow, ignored, tokens } = this.window;
-    const consecutiveFailures = this.streak;
+    const consecutiveFailures = now - this.#countedAt > this.runAgeS ? 0 : this.streak;
     return {
       calls,
       failed,

@@ -18,7 +18,7 @@ export const STATE_OF_MODE: Readonly<Record<Mode, CircuitState>> = {
 
 /** Seconds without a result after which a closed circuit without evidence may be forgotten. */
 export const IDLE_S = 3_600;
-/** The same for a closed circuit with an empty window that still has a run of failures. */
+/** The same for a closed circuit with a CUSUM above zero. That long a sum lasts without calls, and a run of failures in a count window. */
 export const STALE_S = 86_400;
 /** How long before a circuit opened its outage began, if its policy counts calls and not seconds. */
 export const COUNTED_S = 60;

@@ -9,6 +9,7 @@ from zlib import crc32
 
 from switchgear.breaker import Result, ResultKind
 from switchgear.breaker.cusum import solve
+from switchgear.breaker.states import STALE_S
 from switchgear_schemas.policy import BreakerPolicy
 
 MODE_STATE = {"enforce": "closed", "metrics_only": "metrics_only", "forced_open": "forced_open", "disabled": "disabled"}
@@ -18,6 +19,13 @@ MODE_STATE = {"enforce": "closed", "metrics_only": "metrics_only", "forced_open"
 class Event:
     at: float
     result: Result
+    run_age_s: float
+    """After how long without a call the run ended when this one was counted. Another policy doesn't change it later."""
+
+
+def idle_s(event: Event, last: float) -> float:
+    """Return the seconds without a call before a call began."""
+    return event.at - event.result.duration_ms / 1000 - last
 
 
 @dataclass
@@ -92,24 +100,34 @@ class Oracle:
             "total_failed": self.total_failed,
         }
 
+    @property
+    def run_age_s(self) -> float:
+        return STALE_S if self.policy.sliding_window_type == "count" else self.policy.sliding_window_size
+
     def streak(self) -> int:
-        run = 0
+        run, last = 0, 0.0
         for event in self.events:
-            if event.result.kind == ResultKind.FAILURE:
-                run += 1
-            elif event.result.kind == ResultKind.SUCCESS:
+            if event.result.kind == ResultKind.IGNORED:
+                continue
+            if idle_s(event, last) > event.run_age_s:
                 run = 0
-        return run
+            run, last = (run + 1 if event.result.kind == ResultKind.FAILURE else 0), event.at
+        return 0 if self.clock - last > self.run_age_s else run
 
     def cusum_breached(self) -> bool:
         if self.policy.cusum is None:
             return False
         detector = solve(self.policy.cusum)
-        total = 0
+        total, last = 0, 0.0
         for event in self.events[self.cusum_from :]:
+            if event.result.kind == ResultKind.IGNORED:
+                continue
+            if idle_s(event, last) > STALE_S:
+                total = 0
+            last = event.at
             if event.result.kind == ResultKind.FAILURE:
                 total = min(total + detector.up, detector.height)
-            elif event.result.kind == ResultKind.SUCCESS:
+            else:
                 total = max(total - detector.down, 0)
         return total >= detector.height
 
@@ -266,7 +284,7 @@ class Oracle:
                 self.tested(result)
 
     def count(self, result: Result) -> None:
-        self.events.append(Event(self.clock, result))
+        self.events.append(Event(self.clock, result, self.run_age_s))
         if result.kind == ResultKind.IGNORED:
             return
         self.add_to_totals(result)
@@ -294,7 +312,7 @@ class Oracle:
 
     def tested(self, result: Result) -> None:
         self.back.append(result)
-        self.events.append(Event(self.clock, result))
+        self.events.append(Event(self.clock, result, self.run_age_s))
         counted = self.counted()
         if result.kind != ResultKind.IGNORED:
             self.add_to_totals(result)

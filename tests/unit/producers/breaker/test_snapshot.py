@@ -49,7 +49,7 @@ def lives():
     by_cusum = Breaker("tool", FLEET_DEFAULT, EPOCH)
     for call in range(9):
         result = Result(ResultKind.SUCCESS if call == 3 else ResultKind.FAILURE, reporter=f"process {call % 2}")
-        by_cusum.record(EPOCH + call * 100.0, result)
+        by_cusum.record(EPOCH + call * 10.0, result)
     yield "cusum", FLEET_DEFAULT, by_cusum
 
 
@@ -105,6 +105,18 @@ def test_the_present_format_is_still_written_as_it_was_released_with_fields_only
         counted, counts = released.pop(EVIDENCE), written.pop(EVIDENCE)
         assert written[: len(released)] == released, name
         assert counts[: len(counted)] == counted, name
+
+
+def test_the_run_of_a_snapshot_without_its_instant_begins_at_the_clock():
+    policy = BreakerPolicy(consecutive_failures=2)
+    saved = Breaker("tool", policy, EPOCH)
+    saved.record(EPOCH, Result(ResultKind.FAILURE))
+    saved.record(EPOCH + 50, Result(ResultKind.IGNORED))
+    fields = msgspec.msgpack.decode(saved.snapshot())
+    older = msgspec.msgpack.encode([*fields[:EVIDENCE], fields[EVIDENCE][:19], *fields[EVIDENCE + 1 :]])
+    within, after = (Breaker.restore(older, policy) for _ in range(2))
+    assert within.record(EPOCH + 110, Result(ResultKind.FAILURE)) is not None
+    assert after.record(EPOCH + 111, Result(ResultKind.FAILURE)) is None
 
 
 def test_a_snapshot_without_the_appended_fields_is_read_and_goes_on():
@@ -181,6 +193,8 @@ EVIDENCE = 16
         ("count_window", [EVIDENCE, 5, 0], [9, 0], "its window holds"),
         ("busy", [EVIDENCE, 14], -1, r"at `\$\[16\]\[14\]`"),
         ("busy", [EVIDENCE, 15], -1, r"at `\$\[16\]\[15\]`"),
+        ("cusum", [EVIDENCE, 19], EPOCH + 81, "it counted a call at .*, after its clock"),
+        ("cusum", [EVIDENCE, 19], -1.0, r"at `\$\[16\]\[19\]`"),
         ("cusum", [17], [8], r"`array` of length 5, got 1 - at `\$\[17\]`"),
         ("cusum", [17, 1], "long", r"at `\$\[17\]\[1\]`"),
     ],

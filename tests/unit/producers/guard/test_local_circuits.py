@@ -51,7 +51,7 @@ def test_a_breaker_whose_slow_call_may_still_run_is_not_evicted_at_once():
 
 def test_a_breaker_that_is_open_or_counting_is_never_evicted():
     clock = Clock(0.0)
-    local = breakers(3, clock)
+    local = breakers(3, clock, sliding_window_size=2 * IDLE_S)
     fail(local, "open", 2)
     fail(local, "counting", 1)
     clock.now = IDLE_S + 1

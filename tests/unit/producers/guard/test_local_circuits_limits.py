@@ -4,7 +4,7 @@ from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind
 from switchgear.breaker.states import IDLE_S, STALE_S
 from switchgear.breaker.values import circuit_id_of
 from switchgear.guard.local_circuits import LocalBreakers
-from switchgear_schemas.policy import BreakerPolicy
+from switchgear_schemas.policy import BreakerPolicy, Cusum
 from tests.support.clock import Clock
 
 BAD = Result(ResultKind.FAILURE)
@@ -86,8 +86,15 @@ def test_a_circuit_that_is_not_simply_closed_never_retires(state):
     assert circuits.breaker("t", 1e9, user_id="held") is held
 
 
-def test_a_counting_circuit_does_not_retire_until_its_evidence_is_stale():
+def test_a_circuit_whose_run_of_failures_has_ended_makes_room():
     circuits = Circuits(limit_per_tool=1)
+    circuits.breaker("t", 0.0, user_id="counting").record(0.0, BAD)
+    assert circuits.breaker("t", IDLE_S - 1, user_id="new").circuit_id == "t"
+    assert circuits.breaker("t", IDLE_S * 2, user_id="newer").circuit_id == "t|user=newer"
+
+
+def test_a_counting_circuit_does_not_retire_until_its_evidence_is_stale():
+    circuits = Circuits(BreakerPolicy(cusum=Cusum(), scope="user"), limit_per_tool=1)
     circuits.breaker("t", 0.0, user_id="counting").record(0.0, BAD)
     assert circuits.breaker("t", 7200.0, user_id="new").circuit_id == "t"
     assert circuits.breaker("t", STALE_S + 1, user_id="newer").circuit_id == "t|user=newer"

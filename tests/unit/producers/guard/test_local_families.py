@@ -110,7 +110,7 @@ def test_the_probe_of_a_server_passes_the_open_circuit_of_its_tool_and_a_success
 
 
 def test_a_circuit_that_opened_long_before_the_outage_keeps_its_wait(clock):
-    server = ToolServer(tools=3)
+    server = ToolServer(tools=4)
     gear = client(clock, local_policies=BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=3_600))
     tools = server.guarded(gear)
     call_all(tools)
@@ -125,7 +125,7 @@ def test_a_circuit_that_opened_long_before_the_outage_keeps_its_wait(clock):
     clock.now += 60
     server.up = True
     call_all(others)
-    assert call_all(tools) == {"refused": 1, "found": 2}
+    assert call_all(tools) == {"refused": 1, "found": 3}
 
 
 def test_a_circuit_that_the_policy_forces_open_refuses_the_probe_of_its_server(server, clock):
