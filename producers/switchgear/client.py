@@ -82,8 +82,8 @@ class Switchgear(Calling, Lifetime, FromEnv):
         service: The name of this service, on every event.
         topic_prefix: The prefix of every topic name.
         family_pattern: Which tools belong to a family, the tools of one server. Give it the same value in all processes.
-        local_policies: Policies of the process's own breakers. The default opens after five failures in a row. Those of families
-            have their default, unless this is a policy set.
+        local_policies: Policies of the process's own breakers. The default opens after five failures in a row, or if most calls fail.
+            Those of families have their default, unless this is a policy set.
         probe_wait: The longest wait for a probe lease, in seconds.
         fleet_silence: If requests for a probe get no answer for this many seconds, the process's own breaker decides alone.
         buffer_size: The most events to hold while Kafka is down. When it is full, the oldest are dropped.

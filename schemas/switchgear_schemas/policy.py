@@ -242,8 +242,11 @@ class BreakerPolicy(BaseModel):
             raise ValueError(f"failure_count ({self.failure_count}) is more than a window of {size} calls ever holds")
 
 
-LOCAL_DEFAULT: Final = BreakerPolicy(consecutive_failures=5)
-"""The default of one process's own circuits: open after five failures in a row, wait 60 s, make one probe."""
+LOCAL_DEFAULT: Final = BreakerPolicy(consecutive_failures=5, cusum=Cusum())
+"""The default of one process's own circuits: open after five failures in a row, or by the CUSUM, wait 60 s, make one probe.
+
+The CUSUM opens on a tool that fails four of five calls: a run alone would end with each success.
+"""
 
 RETRY_AFTER_RAMP: Final = (0.1, 0.25, 0.5)
 """The fleet's shares after an outage in which the tool sent ``Retry-After``. One process makes no wave, so its own circuits have none."""
@@ -269,6 +272,9 @@ FAMILY_DEFAULT: Final = BreakerPolicy(
 """The default of the circuits of families. Failures without an answer from the server count, if they come from more than one tool."""
 
 LOCAL_FAMILY_DEFAULT: Final = BreakerPolicy(
-    consecutive_failures=5, minimum_tools=2, counted_error_classes=frozenset({"transport", "timeout"})
+    consecutive_failures=5,
+    cusum=Cusum(),
+    minimum_tools=2,
+    counted_error_classes=frozenset({"transport", "timeout"}),
 )
-"""The default of one process's own circuits of families: open after five failures in a row, if more than one tool failed."""
+"""The default of one process's own circuits of families: the rules of :data:`LOCAL_DEFAULT`, if more than one tool failed."""

@@ -16,7 +16,7 @@ import msgspec
 from switchgear.breaker import Breaker, BreakerPermit
 from switchgear.breaker.snapshot import SnapshotError
 from switchgear.breaker.states import PASSING
-from switchgear.breaker.values import Cause, PlainPolicy, policy_in_force
+from switchgear.breaker.values import LOCAL_FAMILIES, LOCAL_TOOLS, Cause, PlainPolicy, policy_in_force
 from switchgear.follower.view import CircuitView, UnreadableCircuitError, decode_view
 from switchgear.guard.caller_errors import DEFAULT_MAX_CALLER_ERRORS, CallerErrorLimit, CallerErrors
 from switchgear.guard.decision import CircuitDecision
@@ -38,18 +38,15 @@ PROBE_S: Final = 120.0
 """How long a probe may take. The SDK's 30 s are for programs; here a person may have to permit the call first."""
 
 
+def _with_time(policy: PlainPolicy) -> BreakerPolicy:
+    return policy_in_force(msgspec.structs.replace(policy, max_wait_duration_in_half_open_state_s=PROBE_S))
+
+
 class _Policies:
     """The SDK's defaults of a process, with more time for probes."""
 
-    _TOOL: Final = policy_in_force(PlainPolicy(consecutive_failures=5, max_wait_duration_in_half_open_state_s=PROBE_S))
-    _FAMILY: Final = policy_in_force(
-        PlainPolicy(
-            consecutive_failures=5,
-            minimum_tools=2,
-            counted_error_classes=frozenset({"transport", "timeout"}),
-            max_wait_duration_in_half_open_state_s=PROBE_S,
-        )
-    )
+    _TOOL: Final = _with_time(LOCAL_TOOLS)
+    _FAMILY: Final = _with_time(LOCAL_FAMILIES)
 
     def effective(self, _tool: str) -> BreakerPolicy:
         return self._TOOL

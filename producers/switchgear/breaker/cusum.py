@@ -53,8 +53,25 @@ OFF: Final = Detector(up=0, down=0, height=1, unit=1.0, calls_between_false_open
 """The detector of a policy without the rule: its sum stays zero."""
 
 
+_DEFAULT_RULE: Final = (0.1, 0.5, 1_000_000)
+_DEFAULT: Final = Detector(
+    up=41,
+    down=15,
+    height=306,
+    unit=math.log((1 - 0.1) / (1 - 0.5)) / 15,
+    calls_between_false_opens=1_101_674.7387474943,
+)
+"""The solution for the default rule. Every process needs it, and to solve it takes longer than many programs run."""
+
+
 @lru_cache(maxsize=256)
 def solve(rule: Cusum) -> Detector:
+    """Return the :func:`solution` of ``rule``. That of the default rule is known."""
+    asked = (rule.tolerable_failure_rate, rule.broken_failure_rate, rule.calls_between_false_opens)
+    return _DEFAULT if asked == _DEFAULT_RULE else solution(rule)
+
+
+def solution(rule: Cusum) -> Detector:
     """Return the detector with the lowest height whose run length at the tolerable rate is at least the wanted one."""
     up, down, unit = _weights(rule)
     lengths = enumerate(run_lengths(up, down, rule.tolerable_failure_rate))

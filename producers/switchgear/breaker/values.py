@@ -209,6 +209,14 @@ class Counts(msgspec.Struct, frozen=True):
     total_failed: int
 
 
+class PlainCusum(msgspec.Struct, frozen=True):
+    """The values of a ``Cusum`` without pydantic."""
+
+    tolerable_failure_rate: float = 0.10
+    broken_failure_rate: float = 0.50
+    calls_between_false_opens: float = 1_000_000
+
+
 class PlainPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The values of a ``BreakerPolicy`` without pydantic, which makes ``import switchgear`` slow. For defaults that need no check.
 
@@ -219,7 +227,7 @@ class PlainPolicy(msgspec.Struct, frozen=True, kw_only=True):
     failure_count: int | None = None
     failure_rate_threshold: float | None = None
     minimum_number_of_calls: int = 20
-    cusum: None = None
+    cusum: PlainCusum | None = None
     slow_call_duration_threshold_ms: float | None = None
     slow_call_rate_threshold: float | None = None
     wasted_tokens: int | None = None
@@ -244,6 +252,14 @@ class PlainPolicy(msgspec.Struct, frozen=True, kw_only=True):
     scope: Scope = "tool"
     mode: Mode = "enforce"
     fallback: tuple[str, ...] = ()
+
+
+LOCAL_TOOLS: Final = PlainPolicy(consecutive_failures=5, cusum=PlainCusum())
+"""``LOCAL_DEFAULT`` without pydantic, which takes time to import and has nothing to check here."""
+LOCAL_FAMILIES: Final = msgspec.structs.replace(
+    LOCAL_TOOLS, minimum_tools=2, counted_error_classes=frozenset({"transport", "timeout"})
+)
+"""``LOCAL_FAMILY_DEFAULT`` without pydantic."""
 
 
 def policy_in_force(policy: PlainPolicy) -> BreakerPolicy:

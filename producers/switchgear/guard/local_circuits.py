@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from switchgear.arguments import is_policy, shown
 from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind, Transition
 from switchgear.breaker.values import (
+    LOCAL_TOOLS,
     LOOKED_AT,
     MAX_CIRCUITS_PER_TOOL,
     Cause,
@@ -37,8 +38,7 @@ LocalPolicies: TypeAlias = "BreakerPolicy | Mapping[str, BreakerPolicy] | Callab
 """One policy for all tools, or by tool name (the rest have the default), or a function, or a policy set. Only a policy set has
 policies for families, too."""
 
-_DEFAULT: Final = policy_in_force(PlainPolicy(consecutive_failures=5))
-"""``LOCAL_DEFAULT`` without pydantic, which takes time to import and has nothing to check here."""
+_DEFAULT: Final = policy_in_force(LOCAL_TOOLS)
 
 
 def policy_of(policies: LocalPolicies | None) -> Callable[[str], BreakerPolicy]:

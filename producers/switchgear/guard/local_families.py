@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from switchgear.breaker import Breaker, Transition
 from switchgear.breaker.states import COUNTED_S, outage_began
-from switchgear.breaker.values import Cause, PlainPolicy, policy_in_force
+from switchgear.breaker.values import LOCAL_FAMILIES, Cause, PlainPolicy, policy_in_force
 from switchgear.guard.families import Family, family_finder
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit, LocalPolicies
 from switchgear.runtime.fork import call_in_child
@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 MAX_FAMILIES: Final = 1_000
 """The most circuits. Invented names can't make more: the calls of one more family pass uncounted by it."""
-_DEFAULT: Final = policy_in_force(
-    PlainPolicy(consecutive_failures=5, minimum_tools=2, counted_error_classes=frozenset({"transport", "timeout"}))
-)
-"""``LOCAL_FAMILY_DEFAULT`` without pydantic."""
+_DEFAULT: Final = policy_in_force(LOCAL_FAMILIES)
 
 
 def family_policy_of(policies: LocalPolicies | None) -> Callable[[str], BreakerPolicy]:

@@ -65,7 +65,7 @@ describe("a guard without a gateway", () => {
 
   it("refuses after five failures in a row, with a text for the model, and makes one probe after the wait", async () => {
     const { gear, clock } = make();
-    await fail(gear, "search", 4);
+    await fail(gear, "search", 2);
     await gear.call("search", () => "good");
     await fail(gear, "search", 5);
     let calls = 0;

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { Breaker } from "../src/breaker/breaker.js";
-import { solve } from "../src/breaker/cusum.js";
+import { solution, solve } from "../src/breaker/cusum.js";
 import {
   LOCAL_DEFAULT,
   LOCAL_FAMILY_DEFAULT,
@@ -150,6 +150,22 @@ describe("the same answers as the Python client", () => {
       assert.deepEqual([found.up, found.down, found.height], [up, down, height]);
       near(found.unit, unit, "unit");
     }
+  });
+
+  it("the known detector of the default rule is its solution", () => {
+    const rule = LOCAL_DEFAULT.cusum!;
+    assert.deepEqual(solve(rule), solution(rule));
+  });
+
+  it("a tool that fails four of five calls opens the local default at the ninth", () => {
+    const breaker = new Breaker("tool", LOCAL_DEFAULT, 0);
+    for (const [at, kind] of [..."FFFFSFFFF"].entries()) {
+      assert.equal(breaker.state, "closed", `before call ${at + 1}`);
+      const failed = kind === "F" ? "failure" : "success";
+      breaker.record(at, { kind: failed, durationMs: 1, tokens: 0, reporter: "", retryAfterS: null, tool: "" }, null);
+    }
+    assert.equal(breaker.state, "open");
+    assert.equal(breaker.cause?.rule, "cusum");
   });
 
   it("waits grow and are spread in the same way", () => {

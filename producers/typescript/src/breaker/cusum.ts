@@ -27,15 +27,26 @@ export interface Detector {
 /** The detector of a policy without the rule: its sum stays zero. */
 export const OFF: Detector = { up: 0, down: 0, height: 1, unit: 1 };
 
-const solved = new Map<string, Detector>();
+/** The solution for the default rule, which every process needs. */
+const DEFAULT: Detector = { up: 41, down: 15, height: 306, unit: Math.log((1 - 0.1) / (1 - 0.5)) / 15 };
+const solved = new Map<string, Detector>([["0.1 0.5 1000000", DEFAULT]]);
 
-/** Return the detector with the lowest height whose run length at the tolerable rate is at least the wanted one. */
+/** Return the `solution` of a rule, from memory if it was solved before. */
 export function solve(rule: Readonly<Cusum>): Detector {
   const key = `${rule.tolerable_failure_rate} ${rule.broken_failure_rate} ${rule.calls_between_false_opens}`;
   const known = solved.get(key);
   if (known !== undefined) {
     return known;
   }
+  const found = solution(rule);
+  if (solved.size < 256) {
+    solved.set(key, found);
+  }
+  return found;
+}
+
+/** Return the detector with the lowest height whose run length at the tolerable rate is at least the wanted one. */
+export function solution(rule: Readonly<Cusum>): Detector {
   const { up, down, unit } = weights(rule);
   let height = 0;
   for (const length of runLengths(up, down, rule.tolerable_failure_rate)) {
@@ -44,11 +55,7 @@ export function solve(rule: Readonly<Cusum>): Detector {
     }
     height += 1;
   }
-  const found = { up, down, height, unit };
-  if (solved.size < 256) {
-    solved.set(key, found);
-  }
-  return found;
+  return { up, down, height, unit };
 }
 
 /** Return whole numbers in the ratio of the two log-likelihood steps, and their unit in nats. */

@@ -281,12 +281,13 @@ function contradictionInCountWindow(policy: Policy, judgesRates: boolean): strin
   return null;
 }
 
-/** The default of one process's own circuits: open after five failures in a row, wait 60 s, make one probe. */
-export const LOCAL_DEFAULT: Policy = policyOf({ consecutive_failures: 5 });
+/** The default of one process's own circuits: open after five failures in a row, or by the CUSUM, wait 60 s, make one probe. */
+export const LOCAL_DEFAULT: Policy = policyOf({ consecutive_failures: 5, cusum: {} });
 
-/** The default of one process's own circuits of families: open after five failures in a row, if more than one tool failed. */
+/** The default of one process's own circuits of families: the same rules, if more than one tool failed. */
 export const LOCAL_FAMILY_DEFAULT: Policy = policyOf({
   consecutive_failures: 5,
+  cusum: {},
   minimum_tools: 2,
   counted_error_classes: ["transport", "timeout"],
 });

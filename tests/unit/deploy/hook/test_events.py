@@ -35,11 +35,17 @@ def test_a_refusal_is_the_json_that_claude_code_reads(session):
 
 
 def test_a_success_ends_a_run_of_failures(session, state):
-    for _ in range(4):
+    for _ in range(2):
         session.call(error=REFUSED)
     assert len(state.circuits()) == 2  # of the tool and of its server
     session.call()
+    assert len(state.circuits()) == 2, "the CUSUM is still above zero"
+    for _ in range(5):
+        session.call()
     assert state.circuits() == []
+    for _ in range(2):
+        session.call(error=REFUSED)
+    session.call()
     for _ in range(4):
         assert session.call(error=REFUSED) is None
     assert session.before() is None

@@ -1,11 +1,13 @@
 import math
 import random
 
+import numpy as np
 import pytest
 
 from switchgear.breaker import Breaker, Result, ResultKind
-from switchgear.breaker.cusum import Detector, solve
-from switchgear_schemas.policy import BreakerPolicy, Cusum
+from switchgear.breaker.cusum import Detector, solution, solve
+from switchgear.breaker.values import PlainCusum
+from switchgear_schemas.policy import LOCAL_DEFAULT, BreakerPolicy, Cusum
 from tests.support.cusum import run_length
 from tests.support.table import table
 
@@ -46,6 +48,45 @@ def dense_run_length(detector: Detector, rate: float) -> float:
         known = sum(rows[i][k] * solution[k] for k in range(i + 1, n))
         solution[i] = (rows[i][n] - known) / rows[i][i]
     return solution[0]
+
+
+def run_length_of_the_local_default(rate: float) -> float:
+    """The mean number of calls to an open by five failures in a row or by the CUSUM, by the chain of both."""
+    rise, fall, top, run = DEFAULT.up, DEFAULT.down, DEFAULT.height, LOCAL_DEFAULT.consecutive_failures
+    states = [(0, 0)]
+    places = {(0, 0): 0}
+    moves = []
+    for place, (level, streak) in enumerate(states):
+        for share, state in ((rate, (level + rise, streak + 1)), (1 - rate, (max(0, level - fall), 0))):
+            if state[0] >= top or state[1] >= run:
+                continue
+            if state not in places:
+                places[state] = len(states)
+                states.append(state)
+            moves.append((place, places[state], share))
+    chain = np.eye(len(states))
+    for start, end, share in moves:
+        chain[start, end] -= share
+    return float(np.linalg.solve(chain, np.ones(len(states)))[0])
+
+
+@pytest.mark.parametrize("rule", [Cusum(), PlainCusum()])
+def test_the_known_detector_of_the_default_rule_is_its_solution(rule):
+    assert solve(rule) is DEFAULT
+    assert solution(rule) == DEFAULT
+
+
+def test_every_other_rule_is_solved():
+    rule = Cusum(calls_between_false_opens=1000)
+    assert solve(rule) == solution(rule)
+    assert solve(rule).height < DEFAULT.height
+
+
+@pytest.mark.parametrize(
+    ("rate", "calls"), [(0.01, 1.01e10), (0.05, 3.36e6), (0.1, 103_300), (0.2, 1_162), (0.3, 97), (0.5, 22)]
+)
+def test_the_local_default_opens_as_seldom_as_the_documentation_says(rate, calls):
+    assert run_length_of_the_local_default(rate) == pytest.approx(calls, rel=0.01)
 
 
 def test_the_default_opens_at_about_twelve_nats():

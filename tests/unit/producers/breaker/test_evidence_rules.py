@@ -1,9 +1,12 @@
 """Each rule opens the circuit exactly at its threshold, and says so."""
 
+import random
+
 import pytest
 
 from switchgear.breaker import Breaker, Result, ResultKind
-from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy, Cusum
+from switchgear.breaker.values import LOCAL_TOOLS
+from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT, BreakerPolicy, Cusum
 
 OK = Result()
 BAD = Result(ResultKind.FAILURE)
@@ -85,6 +88,35 @@ def test_a_policy_without_rules_never_opens():
 def test_the_local_default_opens_at_the_fifth_failure_in_a_row():
     breaker = Breaker("c", LOCAL_DEFAULT, 0.0)
     assert feed(breaker, BAD, BAD, BAD, BAD, BAD).open_until == 60.0
+
+
+@pytest.mark.parametrize("policy", [LOCAL_DEFAULT, LOCAL_TOOLS], ids=["contract", "plain"])
+def test_a_tool_that_fails_four_of_five_calls_opens_the_local_default_at_the_ninth(policy):
+    breaker = Breaker("c", policy, 0.0)
+    cause = feed(breaker, *[BAD] * 4, OK, *[BAD] * 4).cause
+    assert (cause.rule, cause.sample, cause.failed, cause.tolerable_failure_rate) == ("cusum", 9, 8, 0.1)
+
+
+@pytest.mark.parametrize("gap_s", [0.01, 30.0, 3600.0])
+def test_a_tool_that_fails_four_of_five_calls_opens_the_local_default_at_any_volume(gap_s):
+    breaker = Breaker("c", LOCAL_DEFAULT, 0.0)
+    moves = [breaker.record(number * gap_s, OK if number == 4 else BAD) for number in range(9)]
+    assert [move is not None for move in moves] == [False] * 8 + [True]
+
+
+def test_a_healthy_tool_with_one_failure_in_twenty_stays_closed_for_a_hundred_thousand_calls():
+    draw = random.Random(3).random
+    breaker = Breaker("c", LOCAL_DEFAULT, 0.0)
+    assert not any(breaker.record(number * 0.1, BAD if draw() < 0.05 else OK) for number in range(100_000))
+
+
+def test_the_local_default_opens_a_family_only_if_more_than_one_tool_fails():
+    one, both = (Breaker("family", LOCAL_FAMILY_DEFAULT, 0.0) for _ in range(2))
+    for number in range(9):
+        kind = ResultKind.SUCCESS if number == 4 else ResultKind.FAILURE
+        one.record(0.0, Result(kind, tool="a"))
+        both.record(0.0, Result(kind, tool="ab"[number % 2]))
+    assert (one.state, both.state, both.cause.rule) == ("closed", "open", "cusum")
 
 
 def test_the_fleet_default_opens_a_dead_tool_at_the_eighth_call_and_not_at_five_in_a_row():

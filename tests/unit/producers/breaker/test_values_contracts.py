@@ -6,11 +6,13 @@ import msgspec
 import pytest
 
 from switchgear.breaker.evidence import thresholds_of
-from switchgear.breaker.values import Cause, Counts, PlainPolicy
+from switchgear.breaker.values import Cause, Counts, PlainCusum, PlainPolicy
 from switchgear.guard.local_circuits import policy_of
+from switchgear.guard.local_families import family_policy_of
 from switchgear_schemas import LOCAL_DEFAULT, BreakerPolicy, Circuit
 from switchgear_schemas.circuit import Cause as RecordedCause
 from switchgear_schemas.circuit import Counts as RecordedCounts
+from switchgear_schemas.policy import LOCAL_FAMILY_DEFAULT, Cusum
 
 
 def test_a_plain_policy_has_every_field_of_a_policy_and_its_defaults():
@@ -21,11 +23,21 @@ def test_a_plain_policy_has_every_field_of_a_policy_and_its_defaults():
         assert type(getattr(plain, name)) is type(getattr(model, name)) or name.endswith("_s"), name
 
 
-def test_the_local_default_is_the_contracts():
-    found = policy_of(None)("any tool")
-    assert msgspec.structs.asdict(found) == LOCAL_DEFAULT.model_dump()
-    assert thresholds_of(found) == thresholds_of(LOCAL_DEFAULT)
-    assert policy_of({})("any tool") == found
+def test_a_plain_cusum_has_every_field_of_a_cusum_and_its_defaults():
+    assert msgspec.structs.asdict(PlainCusum()) == Cusum().model_dump()
+
+
+@pytest.mark.parametrize(
+    ("found", "contract"),
+    [
+        (policy_of(None)("any tool"), LOCAL_DEFAULT),
+        (policy_of({})("any tool"), LOCAL_DEFAULT),
+        (family_policy_of(None)("any family"), LOCAL_FAMILY_DEFAULT),
+    ],
+)
+def test_the_local_defaults_are_the_contracts(found, contract):
+    assert msgspec.structs.asdict(found) | {"cusum": msgspec.structs.asdict(found.cusum)} == contract.model_dump()
+    assert thresholds_of(found) == thresholds_of(contract)
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(Cause, RecordedCause), (Counts, RecordedCounts)])

@@ -98,6 +98,20 @@ def test_a_success_ends_a_run_of_failures(gear):
     assert breaker_of(gear).quiet is not None
 
 
+def test_the_local_default_keeps_the_fast_path():
+    gear = Switchgear.local()
+    fail, succeed = gear.guard("search")(down), gear.guard("search")(answers)
+    succeed()
+    assert breaker_of(gear).quiet is not None
+    with pytest.raises(DownError):
+        fail()
+    quiet = []
+    for _ in range(3):
+        succeed()
+        quiet.append(breaker_of(gear).quiet is not None)
+    assert quiet == [False, False, True], "a failure weighs as much as three successes"
+
+
 def test_a_success_whose_call_began_before_a_failure_ends_its_run(gear):
     @gear.guard("search")
     def search():
