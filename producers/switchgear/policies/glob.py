@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Final
+
+from switchgear_schemas.globs import matches
+
+__all__ = ["MAX_STATES", "TooManyOverlapsError", "coverings", "is_glob", "matches", "specificity"]
 
 _WILDCARDS: Final = re.compile(r"[*?\[]")
 _PART: Final = re.compile(r"\[!?+\]?+[^\]]*\]|.", re.DOTALL)
 _LETTERS: Final = "xyzwvutsrqponmlkjihgfedcba_0123456789"
 MAX_STATES: Final = 20_000
 """Bound of the search for sets of globs, a second at most."""
-
-
-@lru_cache(maxsize=4096)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(fnmatch.translate(pattern))
-
-
-def matches(pattern: str, tool_name: str) -> bool:
-    """Return whether the glob (``*``, ``?``, ``[abc]``, case matters) covers the whole name. A name covers itself."""
-    return pattern == tool_name or _compiled(pattern).match(tool_name) is not None
 
 
 def is_glob(pattern: str) -> bool:
