@@ -1,6 +1,4 @@
 /** Guards for the tools of the Vercel AI SDK. The types are structural: this module doesn't import the SDK. */
-import { outageInText } from "./classify/by-text.js";
-import { classifyResult } from "./classify/result.js";
 import type { Gear } from "./gear.js";
 import type { AnyOptions } from "./guard/options.js";
 import { renamer, type NameMap } from "./prompts/tool-name.js";
@@ -34,8 +32,7 @@ export function wrapTools<T extends Readonly<Record<string, object>>>(gear: Gear
       return [name, tool] as const;
     }
     const given = typeof wrap.options === "function" ? wrap.options(name) : (wrap.options ?? {});
-    const options = { classifyResult: (result: unknown) => classifyResult(result, outageInText), ...given };
-    const guarded = guardedExecute(gear, circuitName(name), execute, options, wrap.refused ?? "throw");
+    const guarded = guardedExecute(gear, circuitName(name), execute, given, wrap.refused ?? "throw");
     return [
       name,
       Object.assign(Object.create(Object.getPrototypeOf(tool)) as object, tool, { execute: guarded }),

@@ -1,6 +1,4 @@
 /** A guard for clients of the Model Context Protocol. The types are structural: this module doesn't import the SDK. */
-import { outageInText } from "./classify/by-text.js";
-import { classifyResult } from "./classify/result.js";
 import { META_KEY, toolFailure } from "./classify/tool-failure.js";
 import { SwitchgearError } from "./errors.js";
 import type { Gear, GuardedFunction } from "./gear.js";
@@ -43,9 +41,8 @@ export function guardClient<T extends McpClient>(gear: Gear, client: T, options:
     let guarded = guards.get(tool);
     if (guarded === undefined) {
       const given = typeof options.options === "function" ? options.options(tool) : (options.options ?? {});
-      const byText = (result: unknown): ReturnType<typeof classifyResult> => classifyResult(result, outageInText);
       const circuit = `mcp:${server}:${tool}`.slice(0, MOST_CHARACTERS); // a model may invent a name of any length
-      guarded = gear.guard(circuit, client.callTool.bind(client), { classifyResult: byText, ...given });
+      guarded = gear.guard(circuit, client.callTool.bind(client), given);
       if (guards.size >= MOST_TOOLS) {
         guards.clear();
       }

@@ -1,5 +1,6 @@
 import { LOCAL_FAMILY_DEFAULT, policyOf, type PolicyInput } from "./breaker/policy.js";
 import type { CircuitState } from "./breaker/values.js";
+import { textRule } from "./classify/by-text.js";
 import type { Classifier } from "./classify/classification.js";
 import { Emitter, type EmitterStatus } from "./emitter/emitter.js";
 import { Outcomes } from "./emitter/outcomes.js";
@@ -38,6 +39,11 @@ export interface LocalOptions {
   readonly familyPattern?: string | undefined;
   /** A rule of your own for errors. Null leaves an error to `classify`. */
   readonly classify?: Classifier | undefined;
+  /**
+   * Globs of the tools whose failed results count by their text, such as "connection refused". All others answered, so they work. Leave
+   * out tools that read pages or run code: their texts are about something else.
+   */
+  readonly outagesInText?: readonly string[] | undefined;
   /** A rule of your own for error messages, applied after the built-in one, which removes credentials. */
   readonly redact?: ((message: string) => string) | undefined;
   /** A tool's fallback tool, or several in order. */
@@ -144,12 +150,14 @@ export class Switchgear extends Gear {
     }
     const fallbacks = new FallbackMap();
     fallbacks.update(options.fallbacks ?? {});
+    const outagesInText = checkedGlobs(options.outagesInText ?? []);
     this.context = {
       decision: new Decision(local, families, this.#familyOf, reporter),
       reporter,
       fallbacks,
       standIns: this.standIns,
       warnings: this.#warnings,
+      textRule: (tool) => textRule(tool, outagesInText),
       limits: null,
       ids: {},
       start: () => this.#start(),
@@ -314,6 +322,17 @@ export class Switchgear extends Gear {
       only,
     );
   }
+}
+
+/** @throws SwitchgearError They are no list of globs. */
+function checkedGlobs(globs: readonly string[]): readonly string[] {
+  if (!Array.isArray(globs) || !globs.every((glob) => typeof glob === "string" && glob !== "")) {
+    throw new SwitchgearError(
+      `outagesInText is ${JSON.stringify(globs)}.`,
+      'Use a list of globs, such as ["mcp:weather:*"].',
+    );
+  }
+  return [...globs];
 }
 
 export interface NoticeOptions {

@@ -114,6 +114,33 @@ describe("a guard without a gateway", () => {
     assert.deepEqual(plain.status().local, {});
   });
 
+  it("counts the texts of failed results for the tools that a glob names, and for no others", async () => {
+    const { gear } = make({ localPolicies: { consecutive_failures: 2 }, outagesInText: ["db", "mcp:weather:*"] });
+    const failed = { content: [{ type: "text", text: "connect ECONNREFUSED 10.0.0.1:5432" }], isError: true };
+    for (const tool of ["db", "mcp:weather:x", "mcp:weather", "web"]) {
+      await gear.call(tool, () => failed);
+      await gear.session().call(tool, () => failed);
+      await gear.call(tool, () => failed);
+    }
+    assert.deepEqual(gear.status().local, { db: "open", "mcp:weather:x": "open" });
+  });
+
+  it("lets a toolFailure in the meta decide before any text, and reads no structured content", async () => {
+    const { gear } = make({ localPolicies: { consecutive_failures: 1 }, outagesInText: ["said"] });
+    const content = [{ type: "text", text: "connection refused" }];
+    const meta = { "io.modelcontextprotocol/toolFailure": { class: "capability", code: "unsupported" } };
+    await gear.call("said", () => ({ content, isError: true, _meta: meta }));
+    await gear.call("unsaid", () => ({ content, isError: true, structuredContent: { status_code: 503 } }));
+    assert.deepEqual(gear.status().local, {});
+  });
+
+  it("refuses a text in place of a list of globs, and what is no glob", () => {
+    for (const outagesInText of ["mcp:*", [""], [3], { a: 1 }]) {
+      const options = { outagesInText } as unknown as LocalOptions;
+      assert.throws(() => Switchgear.local(options), /outagesInText is .*mcp:weather:/);
+    }
+  });
+
   it("follows rules of the user for errors and results, and survives rules that fail", async () => {
     const { gear, warned } = make({ classify: () => "server", localPolicies: { consecutive_failures: 1 } });
     const classify = (): never => {

@@ -22,7 +22,7 @@ import {
   type Status,
 } from "../src/breaker/values.js";
 import { byMcpCode, classOfStatus, retryAfterIn } from "../src/classify/by-code.js";
-import { outageInText } from "../src/classify/by-text.js";
+import { outageInText, refusalInText } from "../src/classify/by-text.js";
 import { classifyResult } from "../src/classify/result.js";
 import { isRefusal, toolFailure } from "../src/classify/tool-failure.js";
 import { familyFinder } from "../src/families.js";
@@ -30,6 +30,7 @@ import { readView } from "../src/fleet/view.js";
 import { noticeOf } from "../src/prompts/notice.js";
 import { listedName } from "../src/prompts/tool-name.js";
 import { Rejection, type RejectionValues } from "../src/rejection.js";
+import { matches } from "../src/text/glob.js";
 import { oneLine } from "../src/text/one-line.js";
 import { redact } from "../src/text/redact.js";
 import { shortNumber } from "../src/text/short-number.js";
@@ -53,6 +54,7 @@ interface Answers {
   results: [unknown, string | null, string | null][];
   names: [unknown, string | null][];
   headers: [Record<string, string>, number | null][];
+  globs: [string, string, boolean][];
   families: [string, string, string | null][];
   causes: [Record<string, unknown>, string][];
   numbers: [number, string, string][];
@@ -240,6 +242,13 @@ describe("the same answers as the Python client", () => {
     for (const [text, errorClass, refusal] of answers.texts) {
       assert.equal(outageInText(text), errorClass, text);
       assert.equal(isRefusal(text), refusal, text);
+      assert.equal(refusalInText(text), refusal ? "policy" : null, text);
+    }
+  });
+
+  it("a glob covers the same names", () => {
+    for (const [glob, name, covers] of answers.globs) {
+      assert.equal(matches(glob, name), covers, `${glob} ${name}`);
     }
   });
 

@@ -151,8 +151,8 @@ async function connected(act: () => { content: { type: "text"; text: string }[];
 }
 
 describe("guardClient with the MCP SDK", () => {
-  it("calls pass, errors of the tool count nothing, and outages in their text do", async () => {
-    const gear = Switchgear.local({ localPolicies: { consecutive_failures: 2 } });
+  it("calls pass, errors of the tool count nothing, and outages in the texts of trusted tools do", async () => {
+    const gear = Switchgear.local({ localPolicies: { consecutive_failures: 2 }, outagesInText: ["mcp:maps:*"] });
     let text = "10 km";
     let isError = false;
     const client = guardClient(gear, await connected(() => ({ content: [{ type: "text", text }], isError })), {
@@ -173,6 +173,25 @@ describe("guardClient with the MCP SDK", () => {
     const { tools } = await client.listTools();
     assert.deepEqual(gear.available(tools, { circuitOf: (name) => `mcp:maps:${name}` }), []);
     await client.close();
+  });
+
+  it("an answered error opens neither the tool nor its server, whatever its text says", async () => {
+    for (const outagesInText of [undefined, [], ["mcp:other:*"]]) {
+      const gear = Switchgear.local({ outagesInText });
+      const client = guardClient(
+        gear,
+        await connected(() => ({
+          content: [{ type: "text", text: "Failed to fetch http://203.0.113.9/: connect ECONNREFUSED" }],
+          isError: true,
+        })),
+        { server: "maps" },
+      );
+      for (let time = 0; time < 6; time += 1) {
+        assert.equal((await client.callTool({ name: "route", arguments: { to: "x" } })).isError, true);
+      }
+      assert.deepEqual(gear.status().local, {});
+      await client.close();
+    }
   });
 
   it("a server that is gone opens the circuit, and a refusal may be a result with toolFailure", async () => {

@@ -1,5 +1,6 @@
 /** The class of an outage that a text reports in the words of operating systems, HTTP and common clients. */
 import type { ErrorClass } from "../breaker/policy.js";
+import { matches } from "../text/glob.js";
 import { isRefusal } from "./tool-failure.js";
 
 /** The most characters of a text to look at. */
@@ -72,6 +73,11 @@ const RULES: readonly Rule[] = [
   },
 ];
 
+/** Return `policy` for a text with a refusal of another guard, else null. The rule of tools without another. */
+export function refusalInText(text: string): ErrorClass | null {
+  return isRefusal(text.slice(0, MAX_TEXT)) ? "policy" : null;
+}
+
 /**
  * Return the class of an outage that a text reports, or null. A refusal of another guard, which may quote an outage, is `policy`.
  *
@@ -80,8 +86,12 @@ const RULES: readonly Rule[] = [
  */
 export function outageInText(text: string): ErrorClass | null {
   const seen = text.slice(0, MAX_TEXT);
-  if (isRefusal(seen)) {
-    return "policy";
-  }
-  return RULES.find((rule) => rule.words.test(seen) || rule.raised?.test(seen))?.errorClass ?? null;
+  return (
+    refusalInText(seen) ?? RULES.find((rule) => rule.words.test(seen) || rule.raised?.test(seen))?.errorClass ?? null
+  );
+}
+
+/** Return the rule for the texts of a tool's failed results. `outagesInText` are globs of the tools whose texts report outages. */
+export function textRule(tool: string, outagesInText: readonly string[]): (text: string) => ErrorClass | null {
+  return outagesInText.some((glob) => matches(glob, tool)) ? outageInText : refusalInText;
 }

@@ -1,6 +1,6 @@
 /** Classify results: a tool of MCP or of an agent framework that fails may return an error instead of throwing one. */
 import type { ErrorClass } from "../breaker/policy.js";
-import { MAX_TEXT } from "./by-text.js";
+import { MAX_TEXT, refusalInText } from "./by-text.js";
 import { IGNORE, type Classification } from "./classification.js";
 import { isRecord, readToolFailure } from "./tool-failure.js";
 
@@ -11,14 +11,14 @@ export type TextRule = (text: string) => Classification | ErrorClass | null;
  * Return the class of a result that is a failure, null for every other result.
  *
  * A failure is an object with `content` whose `isError` or `is_error` is true: MCP's `CallToolResult`. Its class is `tool`, because the
- * server answered: "no such city" three times must not open the circuit. But most servers report a broken database in the same way. If
- * a server's texts distinguish the two, give `byText`. If the result says in its `_meta` what failed, that decides. A request for input
- * (MCP's `InputRequiredResult`) is neither a success nor a failure.
+ * server answered: "no such city" three times must not open the circuit, nor a dead link that a tool was asked to fetch. A refusal of
+ * another guard, which its words show, is `policy`. If the texts of a server tell its own outages, give `byText`. If the result says in
+ * its `_meta` what failed, that decides. A request for input (MCP's `InputRequiredResult`) is neither a success nor a failure.
  *
  * @param result What the tool returned.
- * @param byText Returns the class of a text, or null for `tool`. `outageInText` is such a function.
+ * @param byText Returns the class of a text, or null for `tool`. `outageInText` is such a function. The default knows refusals only.
  */
-export function classifyResult(result: unknown, byText?: TextRule): Classification | null {
+export function classifyResult(result: unknown, byText: TextRule = refusalInText): Classification | null {
   if (!isRecord(result)) {
     return null;
   }
@@ -32,7 +32,7 @@ export function classifyResult(result: unknown, byText?: TextRule): Classificati
   if (said !== null) {
     return said;
   }
-  const found = byText?.(resultText(result)) ?? "tool";
+  const found = byText(resultText(result)) ?? "tool";
   return typeof found === "string" ? { errorClass: found } : found;
 }
 

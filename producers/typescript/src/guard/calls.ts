@@ -1,5 +1,5 @@
 import { checkedClass, type Classification } from "../classify/classification.js";
-import { classifyResult, resultText } from "../classify/result.js";
+import { classifyResult, resultText, type TextRule } from "../classify/result.js";
 import { isRecord } from "../classify/tool-failure.js";
 import { CallTimeoutError } from "../errors.js";
 import { Rejection } from "../rejection.js";
@@ -19,6 +19,8 @@ export interface CallContext {
   /** The functions by tool that may stand in. Null: different functions are guarded under that name. */
   readonly standIns: ReadonlyMap<string, Guarded | null>;
   readonly warnings: Warnings;
+  /** The rule for the texts of a tool's failed results, by the client's `outagesInText`. */
+  readonly textRule: (tool: string) => TextRule;
   readonly limits: SessionLimits | null;
   /** User and session of the calls of a session. */
   readonly ids: CallerIds;
@@ -125,7 +127,7 @@ function reportResult(context: CallContext, permit: Permit, options: AnyOptions,
       ? {}
       : (context.warnings.attempt("usage could not be read from a result", () => usage(result as never)) ?? {});
   const failure = context.warnings.attempt("classifyResult failed; the result counts as a success", () =>
-    rule === undefined ? classifyResult(result) : checkedClass(rule(result)),
+    rule === undefined ? classifyResult(result, context.textRule(permit.tool)) : checkedClass(rule(result)),
   );
   try {
     if (failure === null) {

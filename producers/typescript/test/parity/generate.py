@@ -31,6 +31,7 @@ from switchgear.prompts import Unavailable, listed_name, notice
 from switchgear.redaction import one_line, redact
 from switchgear_schemas.enums import ErrorClass, Status
 from switchgear_schemas.families import family_of
+from switchgear_schemas.globs import matches
 from switchgear_schemas.policy import LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT, BreakerPolicy, Cusum
 
 ANSWERS = Path(__file__).with_name("answers.json")
@@ -296,6 +297,15 @@ HEADERS = [
     {},
 ]
 NAMES = ["mcp:github:search", "mcp:github:a:b", "mcp:github", "mcp::x", "search", "mcp:x:", ":a:b"]
+GLOBS = [
+    "*", "?", "", "mcp:weather:*", "mcp:*:get_?orecast", "[abc]", "[!abc]", "[a-c]x", "[c-a]", "[!c-a]", "[]a]", "[!]a]",
+    "[a", "[]", "[!]", "[a-]", "[-a]", "[a-c-e]", "[--0]", "[\\]", "[^a]", "[[]", "[a]", "a.c", "a+(b|c)$", "**a**b", "é", "[à-ü]",
+    "\U0001f600?", "*\n*", "*" * 40 + "b",
+]  # fmt: skip
+GLOBBED = [
+    "", "a", "b", "c", "d", "e", "-", "]", "[", "!", "^", "\\", ".", "0", "ax", "abc", "a.c", "a+(b|c)$", "[a]", "[]", "[!]", "[a",
+    "mcp:weather:get_forecast", "mcp:weather", "MCP:weather:x", "é", "\U0001f600", "\U0001f600x", "a\nb", "xaxxb", "a" * 250,
+]  # fmt: skip
 PATTERNS = ["mcp:*:*", "", "mcp:*:*,http:*", "*:*"]
 CUSUMS = [(0.1, 0.5, 1_000_000), (0.05, 0.2, 10_000), (0.01, 0.9, 1000), (0.3, 0.4, 500)]
 NUMBERS = [0.5, 1 / 3, 100, 12.5, 1e-7, 123456789.0, 0.0001, 99999.96, 3]
@@ -379,6 +389,7 @@ def answers() -> dict[str, Any]:
             [result, _class(classify_result(result)), _class(classify_result(result, by_text=outage_in_text))]
             for result in RESULTS
         ],
+        "globs": [[glob, name, matches(glob, name)] for glob in GLOBS for name in GLOBBED],
         "names": [[tool, listed_name(tool)] for tool in TOOLS],
         "headers": [[headers, from_headers(headers, now=lambda: 1_445_412_470.0)] for headers in HEADERS],
         "families": [[pattern, name, family_of(name, pattern)] for pattern in PATTERNS for name in NAMES],
