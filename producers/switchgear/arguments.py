@@ -18,6 +18,7 @@ from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.enums import LONGEST_WAIT_S, MAX_NAME_LENGTH, SHORTEST_WAIT_S
 from switchgear_schemas.errors import SettingsError, SwitchgearError
 from switchgear_schemas.families import patterns_of
+from switchgear_schemas.globs import globs_in
 
 if TYPE_CHECKING:
     from switchgear_schemas.settings import ClientSettings
@@ -174,6 +175,18 @@ def tool_names(name: str, value: object, hint: str = "") -> tuple[str, ...]:
     return tuple(names)
 
 
+def globs(name: str, value: object) -> tuple[str, ...]:
+    """Return globs of the names of tools as a tuple. A text in place of a list is refused: its letters would be globs."""
+    if isinstance(value, str) or not isinstance(value, Collection):
+        impossible(name, "a list of globs", value, f'{name}=["mcp:weather:*"]')
+    for glob in value:
+        if not isinstance(glob, str) or not glob:
+            impossible(
+                f"A glob in {name}", "the name of a tool or a pattern of names", glob, f'{name}=["mcp:weather:*"]'
+            )
+    return tuple(value)
+
+
 def connection(name: str, value: object) -> KafkaConnection:
     """Return a connection from itself or from ``host:port``, comma-separated.
 
@@ -279,4 +292,6 @@ def _value(settings: ClientSettings, name: str) -> Any:
         return settings.service or os.environ.get("OTEL_SERVICE_NAME")
     if name == "parameters_key" and settings.parameters_key is not None:
         return settings.parameters_key.get_secret_value().encode()
+    if name == "outages_in_text":
+        return globs_in(settings.outages_in_text)
     return getattr(settings, name)

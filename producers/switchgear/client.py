@@ -46,6 +46,7 @@ class LocalOptions(TypedDict, total=False):
     family_pattern: str
     local_policies: LocalPolicies | None
     classify: Classifier | None
+    outages_in_text: Collection[str]
     parameters_key: bytes | None
     defaults: GuardOptions | None
     fallbacks: Chains | None
@@ -88,6 +89,8 @@ class Switchgear(Calling, Lifetime, FromEnv):
         fleet_silence: If requests for a probe get no answer for this many seconds, the process's own breaker decides alone.
         buffer_size: The most events to hold while Kafka is down. When it is full, the oldest are dropped.
         classify: A rule of your own for exceptions. If it returns None, :func:`switchgear.classify.classify` decides.
+        outages_in_text: Globs of the tools whose failed results count by their text, such as "connection refused". All others
+            answered, so they work. Leave out tools that read pages or run code: their texts are about something else.
         parameters_key: A secret of the deployment. With it, events carry a keyed hash of the call's parameters.
         compression: Of what is sent: None, gzip, snappy, lz4 or zstd.
         spool_dir: A folder on a local disk where events wait while Kafka is down and outlive this process. None: in memory only.
@@ -113,7 +116,15 @@ class Switchgear(Calling, Lifetime, FromEnv):
     """
 
     _servers, _may_be_local, _may_use_gateway = "bootstrap_servers", True, True
-    _settings = ("service", "topic_prefix", "family_pattern", "spool_dir", "parameters_key", "start_wait_s")
+    _settings = (
+        "service",
+        "topic_prefix",
+        "family_pattern",
+        "spool_dir",
+        "parameters_key",
+        "start_wait_s",
+        "outages_in_text",
+    )
     housekeeping: Housekeeping | None = None
 
     def __init__(
@@ -129,6 +140,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         fleet_silence: float = 30.0,
         buffer_size: int = 65_536,
         classify: Classifier | None = None,
+        outages_in_text: Collection[str] = (),
         parameters_key: bytes | None = None,
         compression: str | None = None,
         spool_dir: str | os.PathLike[str] | None = None,
@@ -204,6 +216,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
             parameters_key=parameters_key,
             timed_threads=timed_threads,
             process_caller_errors=max_caller_errors if caller_errors_without_session else None,
+            outages_in_text=arguments.globs("outages_in_text", outages_in_text),
         )
         self._max_caller_errors = max_caller_errors
         super().__init__(runtime, defaults or GuardOptions())

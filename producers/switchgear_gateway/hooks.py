@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -20,6 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from switchgear import Rejection, Switchgear
+from switchgear.classify.result import text_rule
 from switchgear.integrations.claude_code import ended, shown
 from switchgear_access.middleware import principal_of
 from switchgear_access.principal import Principal, Role
@@ -56,6 +57,7 @@ class HookRoutes:
         submit: Sends executions to Kafka, of any tenant and tool: the rights are checked here.
         wall: Returns seconds since 1970.
         family_pattern: Which tools belong to a family.
+        outages_in_text: Globs of the tools whose failed results count by their text.
         budget: Bounds the bodies of all requests. None: those of this route.
     """
 
@@ -66,6 +68,7 @@ class HookRoutes:
         *,
         wall: Callable[[], float] = time.time,
         family_pattern: str = DEFAULT_PATTERN,
+        outages_in_text: Collection[str] = (),
         budget: Budget | None = None,
     ) -> None:
         self._budget = budget or Budget()
@@ -73,6 +76,7 @@ class HookRoutes:
         self._outcomes = Outcomes(submit, limit_s=KAFKA_S)
         self._wall = wall
         self._family_pattern = family_pattern
+        self._outages_in_text = outages_in_text
         self._permits: OrderedDict[bytes, GivenPermit] = OrderedDict()
         self.routes: list[Route] = [Route("/v1/hooks/claude-code", self.hook, methods=["POST"])]
 
@@ -122,7 +126,7 @@ class HookRoutes:
 
     async def _ended(self, client: Client, call: Call, event: Event) -> None:
         check_tool(client.principal, call.tool)
-        found, now = ended(event), self._wall()
+        found, now = ended(event, text_rule(call.tool, self._outages_in_text)), self._wall()
         permit = self._permits.pop(_key(client, call), None)
         if permit is None:
             permit = self._gate.unasked(client, call.tool, (found.duration_ms or 0.0) / 1000)

@@ -36,6 +36,7 @@ from switchgear_gateway.otlp_routes import OtlpRoutes, Senders, grpc_credentials
 from switchgear_gateway.parts import Part, Runs, Stops
 from switchgear_gateway.probes import ProbeRoutes
 from switchgear_gateway.publisher import Publisher
+from switchgear_schemas.globs import globs_in
 from switchgear_schemas.settings import Settings
 
 log = structlog.get_logger()
@@ -83,13 +84,13 @@ def parts_of(
 ) -> list[Part]:
     """Return the parts of the gateway. Add a part here."""
     budget = Budget()
-    submit, pattern = senders.of(LOCAL).submit, settings.family_pattern
+    submit, pattern, trusted = senders.of(LOCAL).submit, settings.family_pattern, globs_in(settings.outages_in_text)
     key = None if settings.gateway_permit_key is None else settings.gateway_permit_key.get_secret_value().encode()
     return [
         ExecutionRoutes(publisher, budget),
         CircuitRoutes(fleet.follower, family_pattern=pattern),
         DecideRoutes(fleet.gear, submit, key=key, budget=budget),
-        HookRoutes(fleet.gear, submit, family_pattern=pattern, budget=budget),
+        HookRoutes(fleet.gear, submit, family_pattern=pattern, outages_in_text=trusted, budget=budget),
         OtlpRoutes(ingest, senders, budget, registry),
         ProbeRoutes(registry, lambda: {"kafka": publisher.ready, "circuits": fleet.ready}),
     ]
@@ -113,7 +114,8 @@ async def run_gateway(settings: Settings) -> None:
     _allow_many_connections()
     registry = process_registry("gateway")
     with listen(settings.gateway_http, ADDRESS_SETTING) as listening:
-        fleet, publisher, ingest = Fleet(settings), Publisher(settings, registry), Ingest()
+        fleet, publisher = Fleet(settings), Publisher(settings, registry)
+        ingest = Ingest(outages_in_text=globs_in(settings.outages_in_text))
         senders = Senders(authenticator, publisher)
         parts = parts_of(settings, fleet, publisher, ingest, senders, registry)
         app = create_app(parts, settings, registry=registry, authenticator=authenticator)

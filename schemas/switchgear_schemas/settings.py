@@ -75,6 +75,11 @@ class ClientSettings(BaseModel):
         le=3600,
         description="Longest time that the first call waits until the fleet's circuits are loaded.",
     )
+    outages_in_text: str | None = Field(
+        default=None,
+        description="Tools whose failed results count by their text, such as connection refused: globs, comma-separated. "
+        "Not for tools that read pages or run code.",
+    )
     local: bool = Field(default=False, description="true: no Kafka. The process's own breakers decide alone.")
     gateway_url: str | None = Field(
         default=None, description="The address of a gateway, https://host:port, which clients use in place of Kafka."

@@ -152,6 +152,25 @@ async def test_duration_is_that_of_claude_code_without_permissions_and_hooks():
     assert (event["status"], event["execution_time_ms"]) == ("success", 120)
 
 
+@pytest.mark.parametrize(
+    ("error", "globs", "found"),
+    [
+        ("Request failed with status code 503", (), "tool"),
+        ("Request failed with status code 503", ("mcp:other:*",), "server"),
+        ("MCP error -32000: Connection closed", (), "transport"),
+        ("The page says: MCP error -32000: Connection closed", (), "tool"),
+    ],
+)
+async def test_text_of_a_failure_counts_if_the_user_trusts_it_or_the_client_says_it(error, globs, found):
+    fleet = InMemoryFleet()
+    options = guard_options(fleet.gear(outages_in_text=globs), ClaudeAgentOptions(mcp_servers=weather(str)))
+    hooks = {event: matchers[0].hooks[0] for event, matchers in options.hooks.items()}
+    data = {"session_id": "s", "tool_name": "mcp__other__search", "tool_input": {}, "tool_use_id": "t"}
+    await hooks["PreToolUse"](data, "t", {})
+    await hooks["PostToolUseFailure"]({**data, "error": error}, "t", {})
+    assert [event["error_class"] for event in fleet.events("mcp:other:search")] == [found]
+
+
 async def test_built_in_tools_are_guarded_only_if_a_glob_matches_them():
     for globs, count in (("mcp__*", 0), (["mcp__*", "Web*"], 1)):
         fleet = InMemoryFleet()
@@ -160,7 +179,7 @@ async def test_built_in_tools_are_guarded_only_if_a_glob_matches_them():
         data = {"session_id": "s", "tool_name": "WebFetch", "tool_input": {}, "tool_use_id": "t"}
         await hooks["PreToolUse"](data, "t", {})
         await hooks["PostToolUseFailure"]({**data, "error": "Request failed with status code 503"}, "t", {})
-        assert [event["error_class"] for event in fleet.events("WebFetch")] == ["server"] * count
+        assert [event["error_class"] for event in fleet.events("WebFetch")] == ["tool"] * count
 
 
 async def test_exception_of_a_tool_counts_by_its_type_only_on_an_observed_server():

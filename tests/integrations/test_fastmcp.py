@@ -84,9 +84,10 @@ def outage(_city: str) -> str:
     raise ConnectionError("[Errno 111] Connection refused")
 
 
-async def test_failed_result_that_a_tool_returns_is_judged_by_its_text():
+@pytest.mark.parametrize(("globs", "found"), [((), ["tool", "tool"]), ((FORECAST,), ["server", "tool"])])
+async def test_failed_result_that_a_tool_returns_is_judged_by_its_text_if_the_user_trusts_it(globs, found):
     fleet = InMemoryFleet()
-    mcp: Any = FastMCP("weather", middleware=[SwitchgearMiddleware(fleet.gear())])
+    mcp: Any = FastMCP("weather", middleware=[SwitchgearMiddleware(fleet.gear(outages_in_text=globs))])
 
     @mcp.tool
     def get_forecast(city: str) -> ToolResult:
@@ -95,7 +96,7 @@ async def test_failed_result_that_a_tool_returns_is_judged_by_its_text():
     async with Client(mcp) as client:
         for city in ("Oslo", "Atlantis"):
             await client.call_tool(FORECAST, {"city": city}, raise_on_error=False)
-    assert [event["error_class"] for event in fleet.events(FORECAST)] == ["server", "tool"]
+    assert [event["error_class"] for event in fleet.events(FORECAST)] == found
 
 
 async def test_exception_that_the_server_wraps_has_the_class_and_type_of_the_original():
@@ -204,7 +205,7 @@ async def test_failure_of_a_tool_that_is_called_through_another_one_counts_once(
     assert fleet.state("call_tool") == "closed"
 
 
-async def test_proxy_counts_the_failures_of_its_upstream_but_not_the_refusals():
+async def test_answered_error_of_an_upstream_is_the_tools_and_a_refusal_counts_nowhere():
     inner, outer = InMemoryFleet(FIRST), InMemoryFleet(BreakerPolicy(consecutive_failures=9))
     upstream = make_server([SuiteTool(does=outage)], SwitchgearMiddleware(inner.gear(local_policies=FIRST)))
     proxy = create_proxy(upstream)
@@ -213,7 +214,7 @@ async def test_proxy_counts_the_failures_of_its_upstream_but_not_the_refusals():
         texts = [text_of(await client.call_tool(FORECAST, {"city": "Oslo"}, raise_on_error=False)) for _ in range(2)]
     assert "Connection refused" in texts[0]
     assert f"The tool {FORECAST} is unavailable (circuit open)." in texts[1]
-    assert [event["error_class"] for event in outer.events(f"mcp:weather:{FORECAST}")] == ["transport", "policy"]
+    assert [event["error_class"] for event in outer.events(f"mcp:weather:{FORECAST}")] == ["tool", "policy"]
 
 
 async def test_proxy_opens_the_circuit_of_an_upstream_that_goes_away():

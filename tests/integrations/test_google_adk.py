@@ -197,12 +197,27 @@ class TestGoogleAdk(AdapterSuite):
         assert "it is sunny" in run.text
         assert [event["error_class"] for event in fleet.events(FORECAST)] == ["policy"]
 
-    def test_error_message_in_the_tutorials_form_counts_as_an_outage(self) -> None:
+    @pytest.mark.parametrize(("globs", "found"), [((), "tool"), ((FORECAST,), "server")])
+    def test_error_message_in_the_tutorials_form_counts_as_an_outage_if_the_user_trusts_it(self, globs, found) -> None:
         fleet = InMemoryFleet()
         answer = {"status": "error", "error_message": "HTTP Error 503: Service Unavailable"}
-        _run(fleet, [_tool(SuiteTool(does=lambda _: answer))])
+        _run(fleet, [_tool(SuiteTool(does=lambda _: answer))], gear=fleet.gear(outages_in_text=globs))
         (event,) = fleet.events(FORECAST)
-        assert event["error_class"] == "server"
+        assert event["error_class"] == found
+
+    @pytest.mark.parametrize(
+        ("error", "found"),
+        [
+            ("MCP tool execution failed: Connection closed", "transport"),
+            ("Connection closed", "tool"),
+            ("MCP tool execution failed: the page says: Connection closed", "tool"),
+        ],
+    )
+    def test_words_of_the_framework_for_a_server_that_died_count_as_the_whole_text_alone(self, error, found) -> None:
+        fleet = InMemoryFleet()
+        _run(fleet, [_tool(SuiteTool(does=lambda _: {"error": error}))])
+        (event,) = fleet.events(FORECAST)
+        assert event["error_class"] == found
 
     def test_missing_argument_is_recorded_as_the_callers_error(self) -> None:
         fleet = InMemoryFleet()

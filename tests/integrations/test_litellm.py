@@ -81,7 +81,7 @@ class LiteLLMDriver(AdapterDriver):
     framework = "litellm"
     not_possible: ClassVar = {
         "error_as_a_value_counts_as_the_tools_error": "A model's API answers or fails; it has no errors as values.",
-        "error_as_a_value_that_reports_an_outage_counts_as_an_outage": "A model's API has no errors as values.",
+        "error_as_a_value_counts_by_its_text_if_the_user_trusts_it": "A model's API has no errors as values.",
         "interrupt_or_deferral_does_not_count": "A completion can't be paused.",
         "probe_of_an_interrupted_call_is_released": "A completion can't be paused.",
         "notice_of_open_tools_is_in_the_prompt": "The program chooses the model, so no prompt lists the models.",

@@ -100,7 +100,7 @@ async def test_default_circuits_are_named_after_the_server_and_the_tool():
     assert [event["status"] for event in fleet.events(CIRCUIT)] == ["success"]
 
 
-async def test_tool_that_crashes_in_a_server_which_hides_exceptions_counts_as_unknown():
+async def test_tool_that_crashes_in_a_server_which_hides_exceptions_is_the_tools_error():
     fleet = InMemoryFleet()
 
     def crash(_city: str) -> str:
@@ -110,16 +110,16 @@ async def test_tool_that_crashes_in_a_server_which_hides_exceptions_counts_as_un
         guard_session(client, fleet.gear(), server="weather")
         found = await client.call_tool(FORECAST, {"city": "Oslo"})
     assert text_of(found) == f"Error executing tool {FORECAST}"
-    assert [event["error_class"] for event in fleet.events(CIRCUIT)] == ["unknown"]
+    assert [event["error_class"] for event in fleet.events(CIRCUIT)] == ["tool"]
 
 
-async def test_users_rule_for_results_goes_before_the_text_of_a_crash():
+async def test_users_rule_for_results_decides_about_a_crash():
     fleet = InMemoryFleet()
-    gear = fleet.gear(defaults=GuardOptions(classify_result=lambda result: "tool" if result.is_error else None))
+    gear = fleet.gear(defaults=GuardOptions(classify_result=lambda result: "unknown" if result.is_error else None))
     async with Client(make_server([SuiteTool(does={}.__getitem__)])) as client:
         guard_session(client, gear, server="weather")
         await client.call_tool(FORECAST, {"city": "Oslo"})
-    assert [event["error_class"] for event in fleet.events(CIRCUIT)] == ["tool"]
+    assert [event["error_class"] for event in fleet.events(CIRCUIT)] == ["unknown"]
 
 
 async def test_refusal_has_structured_data_and_the_error_that_ends_a_run_has_it_too():

@@ -132,6 +132,7 @@ async def test_an_open_circuit_refuses_calls_and_hides_the_tool_until_its_wait_e
     watch = Watch()
     gear = Switchgear.local(
         local_policies=policy(),
+        outages_in_text=["mcp:small:fail"],
         hooks=[FunctionHooks(on_transition=watch.on_transition), FunctionHooks(on_transition=changes.append)],
     )
     proxy = ProxyServer([CommandServer("small", SMALL[0], SMALL[1:])], gear)
@@ -166,7 +167,7 @@ async def test_a_fallback_of_the_same_server_answers_while_the_circuit_is_open(t
     policies = tmp_path / "policies.toml"
     policies.write_text("[default]\nconsecutive_failures = 2\n")
     command = (*PROXY, "--name", "small", "--fallback", "fail=backup", "--policy-file", str(policies), "--", *SMALL)
-    async with over_stdio(command) as session:
+    async with over_stdio(command, env={"SWITCHGEAR_OUTAGES_IN_TEXT": "mcp:small:*"}) as session:
         for _ in range(2):
             await session.call_tool("fail", {"text": "503 Service Unavailable"})
         assert text_of(await session.call_tool("fail", {})) == "from the backup"

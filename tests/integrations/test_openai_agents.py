@@ -61,7 +61,7 @@ class OpenAIAgentsDriver(AdapterDriver):
         "probe_of_an_interrupted_call_is_released": _APPROVALS_COME_FIRST,
         "retries_of_the_framework_count_once": "the framework doesn't retry tools",
         "error_as_a_value_counts_as_the_tools_error": "a function tool has no failed result: it raises",
-        "error_as_a_value_that_reports_an_outage_counts_as_an_outage": "a function tool has no failed result: it raises",
+        "error_as_a_value_counts_by_its_text_if_the_user_trusts_it": "a function tool has no failed result: it raises",
     }
 
     def agent(self, tools, **options):
@@ -419,6 +419,8 @@ def test_tool_that_needs_an_approval_never_stands_in_for_another_one() -> None:
     [
         ("HTTP error 503", "server"),
         ("HTTP error 429", "rate_limited"),
+        ("the page 'x': HTTP error 503", "unknown"),
+        ("HTTP error 503 Service Unavailable", "unknown"),
         ("Connection lost. The server may have disconnected.", "unknown"),
         ("missing required parameters: city", "invalid_input"),
     ],

@@ -199,15 +199,24 @@ def refused_connection() -> ModelRetry:
     ("make", "error_class"),
     [
         (lambda: ModelRetry("give a country too"), "invalid_input"),
-        (lambda: ModelRetry("HTTP Error 503: Service Unavailable"), "server"),
+        (lambda: ModelRetry("HTTP Error 503: Service Unavailable"), "invalid_input"),
         (refused_connection, "transport"),
         (lambda: ToolFailed("no such city"), "tool"),
+        (lambda: ToolFailed("HTTP Error 503: Service Unavailable"), "tool"),
     ],
 )
 def test_retry_that_a_tool_asks_for_counts_as_what_it_reports(make: Any, error_class: str) -> None:
     fleet = InMemoryFleet()
     run(fleet.gear(), tools=[fails_with(make)], retries=2)
     assert classes(fleet) == [error_class]
+
+
+@pytest.mark.parametrize("make", [ModelRetry, ToolFailed])
+def test_text_of_a_failure_counts_if_the_user_trusts_it(make: Any) -> None:
+    fleet = InMemoryFleet()
+    fails = fails_with(lambda: make("HTTP Error 503: Service Unavailable"))
+    run(fleet.gear(outages_in_text=[FORECAST]), tools=[fails], retries=2)
+    assert classes(fleet) == ["server"]
 
 
 def test_refusal_is_a_failed_result_and_leaves_the_retries_alone() -> None:

@@ -65,6 +65,7 @@ def gateway(
     key: bytes | None = KEY,
     wall: Callable[[], float] = time.time,
     budget: Budget | None = None,
+    outages_in_text: Sequence[str] = (),
     **options: Any,
 ) -> AccessControl:
     """Return the application of a gateway. Without tokens it serves this machine."""
@@ -72,8 +73,9 @@ def gateway(
     for token in tokens:
         text = with_token(text, token)
     decide = DecideRoutes(gear, submit, key=key, wall=wall, budget=budget, **options)
+    hooks = HookRoutes(gear, submit, wall=wall, budget=budget, outages_in_text=outages_in_text)
     app = Starlette(
-        routes=[*decide.routes, *HookRoutes(gear, submit, wall=wall, budget=budget).routes],
+        routes=[*decide.routes, *hooks.routes],
         exception_handlers={ProblemError: _problem},
     )
     return AccessControl(

@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 from switchgear_cli.hook import fleet, outbox
 from switchgear_cli.hook.calls import Options, call_of
+from switchgear_cli.hook.settings import setting
 from switchgear_cli.hook.state import State
 from switchgear_schemas import claude_code
 from switchgear_schemas.claude_code import END_EVENTS, NOTICE_EVENTS, Answer, Call, Event, text
+from switchgear_schemas.globs import globs_in
 
 Clock = Callable[[], float]
 
@@ -80,10 +82,11 @@ def _ended(call: Call, event: Event, state: State, clock: Clock) -> None:
     if not claude_code.says_failed(event) and state.quiet(call.circuit_ids, call.session, call.tool, call.call):
         outbox.ended(state, call, claude_code.duration_ms(event))
         return
-    from switchgear.integrations.claude_code import ended  # noqa: PLC0415 - slow to import
+    from switchgear.classify.result import text_rule  # noqa: PLC0415 - slow to import
+    from switchgear.integrations.claude_code import ended  # noqa: PLC0415 - the same
     from switchgear_cli.hook import circuits  # noqa: PLC0415 - the same
 
-    found = ended(event)
+    found = ended(event, text_rule(call.tool, globs_in(setting("outages_in_text"))))
     circuits.record(state, call, found, clock)
     error_class = None if found.classification is None else found.classification.error_class
     outbox.ended(state, call, found.duration_ms, found.error, error_class)

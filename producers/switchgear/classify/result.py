@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
@@ -12,6 +12,7 @@ from switchgear.classify.classification import IGNORE, Classification
 from switchgear.classify.tool_failure import is_refusal, read_tool_failure
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_schemas.enums import ErrorClass
+from switchgear_schemas.globs import matches
 
 MAX_TEXT: Final = 2_000
 """The most characters of a result's text to look at."""
@@ -20,6 +21,13 @@ HARMLESS: Final = frozenset({bool, bytes, float, int, list, set, str, tuple, typ
 _warnings: Final = BoundedLog(logging.getLogger("switchgear.guard"))
 
 TextRule = Callable[[str], "Classification | ErrorClass | None"]
+"""What a failed result's text says about the tool. None: nothing."""
+CLIENT_ERRORS: Final[Mapping[str, ErrorClass]] = {
+    "Connection closed": "transport",
+    "MCP error -32000: Connection closed": "transport",
+    "MCP error -32001: Request timed out": "timeout",
+}
+"""What the clients of MCP's SDKs say, word for word, when the server gave no answer. A longer text may quote anything."""
 
 
 def classify_result(result: Any, *, by_text: TextRule | None = None) -> Classification | None:
@@ -32,15 +40,17 @@ def classify_result(result: Any, *, by_text: TextRule | None = None) -> Classifi
     * LangChain's ``ToolMessage`` with the status ``error``, CrewAI's ``ToolFailure``, Agent Framework's content with an
       ``exception``.
 
-    The class is ``tool``: the server answered, so "no such city" three times must not open the circuit. But most servers report
-    a broken database in the same way. If a server's texts distinguish the two, give ``by_text``. If the result says in its
-    ``_meta`` what failed, that decides: see :mod:`switchgear.classify.tool_failure`.
+    The class is ``tool``: the server answered, so "no such city" three times must not open the circuit, nor a dead link that a
+    tool was asked to fetch. A refusal of another guard, which its words show, is ``policy``. If the texts of a server tell its own
+    outages, give ``by_text``. If the result says in its ``_meta`` what failed, that decides: see
+    :mod:`switchgear.classify.tool_failure`.
 
     A request for input (MCP's ``InputRequiredResult``) is neither a success nor a failure: ``IGNORE``.
 
     Args:
         result: What the tool returned.
-        by_text: Returns the class of a text, or None for ``tool``. :func:`outage_in_text` is such a function.
+        by_text: Returns the class of a text, or None for ``tool``. :func:`outage_in_text` is such a function. The default knows
+            refusals only.
     """
     if type(result) in HARMLESS:
         return None
@@ -50,7 +60,7 @@ def classify_result(result: Any, *, by_text: TextRule | None = None) -> Classifi
     said = _said_in_meta(result)
     if said is not None:
         return said
-    found = None if by_text is None else by_text(result_text(result))
+    found = (by_text or refusal_in_text)(result_text(result))
     return found if isinstance(found, Classification) else Classification(found or "tool")
 
 
@@ -201,6 +211,29 @@ _OUTAGES: Final[tuple[tuple[str, ErrorClass], ...]] = (
 )
 
 
+def refusal_in_text(text: str) -> ErrorClass | None:
+    """Return ``policy`` for a text with a refusal of another guard, None for every other text. The rule of tools without another."""
+    return "policy" if is_refusal(text[:MAX_TEXT]) else None
+
+
+def client_error(text: str) -> ErrorClass | None:
+    """Return the class of a failure that a client of MCP reports in place of an answer, None for every other text.
+
+    Use it where a framework shows the errors of its client and the answers of servers in the same way.
+    """
+    return CLIENT_ERRORS.get(text.strip())
+
+
+def text_rule(tool: str, outages_in_text: Collection[str]) -> Callable[[str], ErrorClass | None]:
+    """Return the rule for the texts of a tool's failed results: the user names the tools whose texts report outages.
+
+    Args:
+        tool: The circuit's name.
+        outages_in_text: Globs of the names of the tools whose texts count.
+    """
+    return outage_in_text if any(matches(glob, tool) for glob in outages_in_text) else refusal_in_text
+
+
 def outage_in_text(text: str) -> ErrorClass | None:
     """Return the class of an outage that a text reports in the words of operating systems, HTTP and common clients, or None.
 
@@ -210,6 +243,5 @@ def outage_in_text(text: str) -> ErrorClass | None:
     that run code or read pages.
     """
     seen = text[:MAX_TEXT]
-    if is_refusal(seen):
-        return "policy"
-    return next((found for pattern, found in _OUTAGES if re.search(pattern, seen, re.IGNORECASE)), None)
+    outages = (found for pattern, found in _OUTAGES if re.search(pattern, seen, re.IGNORECASE))
+    return refusal_in_text(seen) or next(outages, None)

@@ -57,13 +57,15 @@ class GuardPlan:
     With ``receiver``, the first argument is the object that the function is a method of.
     """
 
-    __slots__ = ("_keyed", "_keys", "_shares", "group", "options", "receiver", "runtime", "tool")
+    __slots__ = ("_keyed", "_keys", "_shares", "by_text", "group", "options", "receiver", "runtime", "tool")
 
     def __init__(self, runtime: Runtime, tool: str, options: GuardOptions, *, receiver: bool = False) -> None:
         self.runtime = runtime
         self.tool = tool
         self.options, self.group = resolved(runtime, options)
         self.receiver = receiver
+        self.by_text = runtime.text_rule(tool)
+        """The rule for the text of a failed result."""
         self._shares = options.on_duplicate is not None or options.cache is not None or options.single_flight
         """Equal calls have something in common."""
         self._keyed = runtime.sends_hash or self._shares
@@ -111,7 +113,7 @@ class GuardPlan:
         """Return what kind of failure ``result`` is; None if it is a success."""
         rule = self.options.classify_result
         if rule is None:
-            return classify_result(result)
+            return classify_result(result, by_text=self.by_text)
         return self.runtime.attempt(f"classify_result of {self.tool} failed", lambda: checked(rule(result)))
 
 

@@ -147,6 +147,11 @@ class Calling:
         """Return the class of a result of ``tool`` that is a failure, by the option ``classify_result``. None for a success."""
         return self._plan(tool).failure_in(result)
 
+    def classify_text(self, tool: str, text: str) -> Classification | None:
+        """Return the class that the text of a failed answer of ``tool`` tells, None if it tells nothing."""
+        found = self._plan(tool).by_text(text)
+        return None if found is None else Classification(found)
+
     def usage_of(self, tool: str, result: Any) -> Usage:
         """Return what a result of ``tool`` says it cost, by the option ``usage``."""
         return self._plan(tool).used(result)

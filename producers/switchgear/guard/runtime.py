@@ -16,6 +16,7 @@ from switchgear.caching.cache import result_caches
 from switchgear.caching.call_key import parameters_hash
 from switchgear.caching.repeated_calls import DuplicateCounter
 from switchgear.caching.single_flight import SingleFlight
+from switchgear.classify.result import text_rule
 from switchgear.fallback import NO_GROUP, Chains, FallbackMap, Group, StandIns
 from switchgear.guard.caller_errors import CallerErrorLimit, CallerErrors
 from switchgear.guard.decision import CircuitDecision, PendingProbe
@@ -25,7 +26,7 @@ from switchgear.guard.time_limit import TimedThreads
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear.sessions import session_of
-from switchgear_schemas.enums import ServedBy
+from switchgear_schemas.enums import ErrorClass, ServedBy
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Runtime:
         parameters_key: bytes | None,
         timed_threads: int,
         process_caller_errors: int | None = None,
+        outages_in_text: Collection[str] = (),
     ) -> None:
         self.decision = decision
         self.start = start
@@ -79,8 +81,13 @@ class Runtime:
             None if process_caller_errors is None else CallerErrorLimit(self.caller_errors, "", process_caller_errors)
         )
         """The limit for caller errors of the calls without a session. None: they aren't counted."""
+        self._outages_in_text = outages_in_text
         self._make_lock()
         call_in_child(self._make_lock)
+
+    def text_rule(self, tool: str) -> Callable[[str], ErrorClass | None]:
+        """Return the rule for the texts of failed results of ``tool``: by the client's ``outages_in_text``."""
+        return text_rule(tool, self._outages_in_text)
 
     # -- permits ------------------------------------------------------------------------------------------------------
 

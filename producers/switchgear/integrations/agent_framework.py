@@ -89,10 +89,10 @@ class _GuardedCalls(FunctionMiddleware):
 
     def _class_in_text(self, circuit: str, error: ToolException) -> Classification | None:
         """Return the class that the text reports: a failed result of an MCP server becomes such an exception."""
-        calling = self._calls.calling
-        if calling.classify_error(circuit, error).error_class != "tool":
+        gear = self._calls.gear
+        if gear.classify_error(circuit, error).error_class != "tool":
             return None
-        return calling.classify_result(circuit, {"content": str(error), "is_error": True})
+        return gear.classify_result(circuit, {"content": str(error), "is_error": True})
 
 
 class _OfferedTools(ChatMiddleware):

@@ -14,6 +14,7 @@ import msgspec
 from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, create_sdk_mcp_server
 
 from switchgear import arguments
+from switchgear.classify.result import client_error
 from switchgear.client import Switchgear
 from switchgear.integrations.tool_calls import (
     MOST_FAILED,
@@ -220,7 +221,8 @@ class _Hooks:
         elif error is not None:
             call.failed(error, duration_ms=duration_ms)
         else:  # as a result that says so, for the rules of classify_result
-            call.succeeded({"content": data["error"], "is_error": True}, duration_ms=duration_ms)
+            failure = None if self._calls.gear.options.classify_result else client_error(data["error"])
+            call.succeeded({"content": data["error"], "is_error": True}, failure=failure, duration_ms=duration_ms)
         return {}
 
     async def prompt(self, data: Any, _tool_use_id: str | None, _context: Any) -> dict[str, Any]:

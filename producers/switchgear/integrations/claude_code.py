@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from switchgear.classify import Classification, classify_result, outage_in_text
+from switchgear.classify import Classification, classify_result
+from switchgear.classify.result import TextRule, client_error, refusal_in_text
 from switchgear.guard.rejections import Rejection
 from switchgear.redaction import redact
 from switchgear_schemas.claude_code import Call, Event, duration_ms, says_failed, text
@@ -27,24 +28,35 @@ class Ended(NamedTuple):
     duration_ms: float | None = None
 
 
-def ended(event: Event) -> Ended:
+def ended(event: Event, by_text: TextRule = refusal_in_text) -> Ended:
     """Return how a call ended, by the event ``PostToolUse`` or ``PostToolUseFailure``.
 
     Claude Code reports an interruption by the user as a failure. It has the class ``cancelled`` and says nothing about the tool.
+    A failure of its MCP client looks like an answer of the server. The client's words show it if they are the whole text.
+
+    Args:
+        event: As Claude Code sends it.
+        by_text: The rule for what the tool answered: see :func:`~switchgear.classify.result.text_rule`.
     """
     took = duration_ms(event)
     if not says_failed(event):
         return Ended(duration_ms=took)
     if event.get("hook_event_name") == "PostToolUseFailure":
-        error = text(event.get("error"))
-        found = "cancelled" if event.get("is_interrupt") is True else outage_in_text(error) or "tool"
+        error = _sendable(text(event.get("error")))
+        found = "cancelled" if event.get("is_interrupt") is True else client_error(error) or by_text(error) or "tool"
         return Ended(redact(error), found if isinstance(found, Classification) else Classification(found), took)
     response = event["tool_response"]
-    classification = classify_result(response, by_text=outage_in_text)
+    classification = classify_result(response, by_text=by_text)
     if classification is None:
         return Ended(duration_ms=took)
     content = response.get("content")
-    return Ended(redact(content if isinstance(content, str) else json.dumps(content)), classification, took)
+    said = _sendable(content) if isinstance(content, str) else json.dumps(content)
+    return Ended(redact(said), classification, took)
+
+
+def _sendable(said: str) -> str:
+    """Return a text without lone surrogates, which JSON may have and UTF-8 doesn't."""
+    return said.encode(errors="replace").decode()
 
 
 def shown(refusal: Rejection, call: Call) -> str:

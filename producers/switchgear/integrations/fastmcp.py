@@ -16,7 +16,6 @@ from switchgear.integrations.mcp_results import (
     RUN_ENDS,
     last_words,
     refused_inside,
-    report_result,
     report_tool_error,
     without_error,
 )
@@ -82,14 +81,14 @@ class SwitchgearMiddleware(Middleware):
                     if hasattr(error, _COUNTED):  # of another tool, which this one called through the server
                         call.ignored(error)
                     else:
-                        report_tool_error(call, self.calls.calling, error)
+                        report_tool_error(call, self.calls.gear, error)
                         setattr(error, _COUNTED, True)
                     raise
                 call.failed(refused)
                 inside = self.calls.refused(refused.rejection, name=call.name, session_id=session_id)
                 return self._refusal(inside, server, session_id)
             if isinstance(result, ToolResult):  # a request for input too
-                report_result(call, self.calls, result)
+                call.succeeded(result)
             else:  # an extension has made a task of the call, which ends later
                 call.ignored()
             return result

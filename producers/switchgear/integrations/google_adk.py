@@ -15,6 +15,7 @@ from google.adk.tools.base_tool import BaseTool
 from google.genai import types
 
 from switchgear.classify import Classification
+from switchgear.classify.result import client_error
 from switchgear.classify.tool_failure import META_KEY
 from switchgear.client import Switchgear
 from switchgear.guard.rejections import CircuitOpenError
@@ -26,6 +27,8 @@ MOST_RUNS: Final = 1_000
 
 _CONTROL: Final = frozenset({"exit_loop", "finish_task", "set_model_response", "transfer_to_agent"})
 """The framework's own tools that steer the run. They call nothing that can fail."""
+_MCP_FAILED: Final = "MCP tool execution failed: "
+"""How an McpTool begins its answer for an exception of its MCP client."""
 _REFLECTED: Final = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
 """How ReflectAndRetryToolPlugin marks its answers, in ``response_type``."""
 
@@ -163,11 +166,11 @@ class SwitchgearPlugin(BasePlugin):
         elif text.startswith(f"Invoking `{tool.name}()` failed"):  # FunctionTool's words for bad arguments
             call.failed(text, failure="invalid_input")
         else:
-            calling = self.calls.calling
-            found = calling.classify_result(call.circuit, {"content": text, "isError": True})
+            gear = self.calls.gear
+            found = _unanswered(text) or gear.classify_result(call.circuit, {"content": text, "isError": True})
             if found == Classification("tool") and result.get("response_type") == _REFLECTED:
                 found = Classification("unknown")  # that plugin answers exceptions
-            call.failed(text, failure=found, usage=calling.usage_of(call.circuit, result))
+            call.failed(text, failure=found, usage=gear.usage_of(call.circuit, result))
 
     def _abandoned(self, key: tuple[Any, Any]) -> None:
         """Ignore a call without an end: it was interrupted, or another plugin's answer hid it."""
@@ -265,6 +268,12 @@ def _error_text(result: Any) -> str | None:
     if result.get("error"):
         return str(result["error"])
     return str(result.get("error_message", "")) if result.get("status") == "error" else None
+
+
+def _unanswered(text: str) -> Classification | None:
+    """Return the class of an McpTool's own text for a server that gave no answer, None for every other text."""
+    found = client_error(text.removeprefix(_MCP_FAILED)) if text.startswith(_MCP_FAILED) else None
+    return None if found is None else Classification(found)
 
 
 def _without(tools: Any, names: set[str]) -> list[Any] | None:

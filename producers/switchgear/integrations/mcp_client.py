@@ -11,7 +11,7 @@ from mcp.types import CallToolResult, InputRequiredResult, TextContent
 from switchgear import arguments
 from switchgear.classify.tool_failure import META_KEY
 from switchgear.client import Switchgear
-from switchgear.integrations.mcp_results import RUN_ENDS, last_words, report_result
+from switchgear.integrations.mcp_results import RUN_ENDS, last_words
 from switchgear.integrations.tool_calls import RefusedCall, ToolCalls
 from switchgear.prompts import CircuitOf
 
@@ -103,9 +103,7 @@ class _SessionGuard:
             except UnexpectedClaimedResult:  # an extension goes on with the call
                 call.ignored()
                 raise
-            if isinstance(result, CallToolResult):
-                report_result(call, self._calls, result)
-            elif isinstance(result, InputRequiredResult):
+            if isinstance(result, (CallToolResult, InputRequiredResult)):
                 call.succeeded(result)
             else:
                 call.ignored()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from switchgear.classify.result import result_text
 from switchgear.guard.calls import Calling
 from switchgear.guard.rejections import CircuitOpenError
-from switchgear.integrations.tool_calls import RefusedCall, StartedCall, ToolCalls
+from switchgear.integrations.tool_calls import RefusedCall, StartedCall
 
 RUN_ENDS: Final = -32050
 """The JSON-RPC code of the error that ends a run. MCP has no code for it; servers choose one from -32000 to -32099."""
@@ -19,8 +17,6 @@ _MOST_CAUSES: Final = 5
 """How many exceptions within one another to look at: one for each server that is mounted in another one."""
 _WRAPS: Final = ("Error calling tool ", "Error executing tool ")
 """How a ToolError begins that FastMCP or the SDK has made of a tool's exception."""
-_CRASH: Final = re.compile(r"Error (?:executing tool \S+|calling tool '[^']+')")
-"""The whole text of the SDK since 2.0, and of FastMCP with ``mask_error_details``."""
 
 
 def refused_inside(error: BaseException) -> CircuitOpenError | None:
@@ -46,20 +42,6 @@ def report_tool_error(call: StartedCall, gear: Calling, error: BaseException) ->
     if found.error_class == "tool":
         found = gear.classify_result(call.circuit, {"content": str(error), "isError": True}) or found
     call.failed(error, failure=found)
-
-
-def report_result(call: StartedCall, calls: ToolCalls, result: Any) -> None:
-    """Report a tool's result, or a request for input.
-
-    A server may keep the text of an unexpected exception to itself. The failed result counts as an unknown exception then, unless
-    the user's option ``classify_result`` decides.
-    """
-    crashed = (
-        result.is_error
-        and calls.gear.options.classify_result is None
-        and _CRASH.fullmatch(result_text(result)) is not None
-    )
-    call.succeeded(result, failure="unknown" if crashed else None)
 
 
 def without_error(call: RefusedCall) -> RefusedCall:

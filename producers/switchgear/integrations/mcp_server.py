@@ -17,7 +17,6 @@ from switchgear.integrations.mcp_results import (
     RUN_ENDS,
     last_words,
     refused_inside,
-    report_result,
     report_tool_error,
     without_error,
 )
@@ -96,14 +95,12 @@ class _Guarded:
             except Exception as error:
                 refused = refused_inside(error)
                 if refused is None:
-                    report_tool_error(call, self.calls.calling, error)
+                    report_tool_error(call, self.calls.gear, error)
                     raise
                 call.failed(refused)
                 inside = self.calls.refused(refused.rejection, name=call.name, session_id=session_id)
                 return _refusal(inside, ends_run=inside.ends_run and session_id is not None)
-            if isinstance(result, CallToolResult):
-                report_result(call, self.calls, result)
-            elif isinstance(result, InputRequiredResult):
+            if isinstance(result, (CallToolResult, InputRequiredResult)):
                 call.succeeded(result)
             else:  # an extension goes on with the call
                 call.ignored()

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import inspect
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, Final, Self
@@ -33,20 +34,24 @@ from agents.agent_tool_state import (
 )  # not documented, 0.22 to 0.24
 from agents.tool_context import ToolContext
 
-from switchgear.classify.result import outage_in_text
+from switchgear.classify import Classification
+from switchgear.classify.by_code import class_of_digits
 from switchgear.classify.tool_failure import META_KEY
 from switchgear.client import Switchgear
 from switchgear.guard.rejections import CircuitOpenError
 from switchgear.guard.tool_function import guarded_inside
 from switchgear.integrations.tool_calls import RefusedCall, StartedCall, ToolCalls
 from switchgear.prompts import CircuitOf
-from switchgear_schemas.enums import ErrorClass
 
 Invoke = Callable[[Any, str], Awaitable[Any]]
 
 _MARK: Final = "_switchgear"
 """The attribute that holds the original: of a guarded function, of the class of a guarded agent, of a guarded handoff."""
 _INNERMOST: Final = "_invoke_tool_impl"  # private, openai-agents 0.22 to 0.24
+_HTTP_ERROR: Final = re.compile(
+    r"Failed to call tool '[^']{1,300}' on MCP server '[^']{1,300}': HTTP error ([345][0-9]{2})"
+)
+"""What the SDK itself says, word for word, when a server's HTTP endpoint answered with an error."""
 _session: ContextVar[str | None] = ContextVar("switchgear_openai_session", default=None)
 _server_results: ContextVar[list[Any] | None] = ContextVar("switchgear_openai_results", default=None)
 """Where to put the result of an MCP server, because the SDK's tool keeps only its text."""
@@ -190,7 +195,7 @@ class SwitchgearRunner:
                 raise
             except Exception as error:
                 cause = _cause(error)
-                call.failed(cause, failure=_class_of(cause))
+                call.failed(cause, failure=self._class_of(cause, call.circuit))
                 if isinstance(cause, CircuitOpenError):
                     return _refused(
                         tool, self.calls.refused(cause.rejection, name=tool.name, session_id=_session.get())
@@ -202,6 +207,17 @@ class SwitchgearRunner:
                 call.ignored()
             call.succeeded(results[-1] if results else result)
             return result
+
+    def _class_of(self, error: BaseException, circuit: str) -> Classification | None:
+        """Return the class of an MCP server's exception that only its text tells, None for every other exception."""
+        if not isinstance(error, UserError):
+            return None
+        text = str(error)
+        if "missing required parameters" in text:
+            return Classification("invalid_input")
+        answered = _HTTP_ERROR.fullmatch(text)
+        status = None if answered is None else class_of_digits(answered[1])
+        return self.calls.gear.classify_text(circuit, text) if status is None else Classification(status)
 
     def _config(self, given: Any) -> Any:
         """Return the run's configuration with models that offer only the tools that can be called."""
@@ -433,14 +449,6 @@ def _report_cancelled(call: StartedCall, error: BaseException, tool: Any, second
 def _cause(error: Exception) -> BaseException:
     """Return the exception of an MCP server, which the SDK wraps into one of its base class."""
     return error.__cause__ if type(error) is AgentsException and error.__cause__ is not None else error
-
-
-def _class_of(error: BaseException) -> ErrorClass | None:
-    """Return the class of an MCP server's exception that only its text tells, None for every other exception."""
-    if not isinstance(error, UserError):
-        return None
-    text = str(error)
-    return "invalid_input" if "missing required parameters" in text else outage_in_text(text)
 
 
 def _given(arguments: str) -> dict[str, Any] | None:

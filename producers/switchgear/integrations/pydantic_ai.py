@@ -11,13 +11,12 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ModelRetry, SkipToolExecution, ToolFailed, UsageLimitExceeded
 from pydantic_ai.messages import InstructionPart, ToolCallPart
 
-from switchgear.classify.result import outage_in_text
+from switchgear.classify import Classification
 from switchgear.client import Switchgear
 from switchgear.guard.rejections import CircuitOpenError
 from switchgear.guard.tool_function import guarded_inside
 from switchgear.integrations.tool_calls import RefusedCall, ToolCalls
 from switchgear.prompts import CircuitOf
-from switchgear_schemas.enums import ErrorClass
 
 
 class SwitchgearCapability(AbstractCapability[Any]):
@@ -65,10 +64,21 @@ class SwitchgearCapability(AbstractCapability[Any]):
                     self.calls.refused(refused.rejection, name=tool_def.name, session_id=session)
                 ) from refused
             except Exception as error:
-                started.failed(error, failure=_class_of(error))
+                started.failed(error, failure=self._class_of(error, started.circuit))
                 raise
             started.succeeded(result)
             return result
+
+    def _class_of(self, error: Exception, circuit: str) -> Classification | None:
+        """Return the class of a failed result that only its text tells, None for every other exception."""
+        found: BaseException | None = error
+        while found is not None and not isinstance(found, (ModelRetry, ToolFailed)):
+            found = found.__cause__
+        if found is None:
+            return None
+        if isinstance(found, ModelRetry) and isinstance(found.__context__, TimeoutError):
+            return Classification("timeout")  # the tool's own time limit
+        return self.calls.gear.classify_text(circuit, str(found))
 
     async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
         """Offer the tools whose circuits permit calls, with the notice.
@@ -127,15 +137,3 @@ def _schema(ctx: Any, name: str) -> Any:
 
 def _function(ctx: Any, name: str) -> Any:
     return getattr(_schema(ctx, name), "function", None)
-
-
-def _class_of(error: Exception) -> ErrorClass | None:
-    """Return the class of a failed result that only its text tells, None for every other exception."""
-    found: BaseException | None = error
-    while found is not None and not isinstance(found, (ModelRetry, ToolFailed)):
-        found = found.__cause__
-    if found is None:
-        return None
-    if isinstance(found, ModelRetry) and isinstance(found.__context__, TimeoutError):
-        return "timeout"  # the tool's own time limit
-    return outage_in_text(str(found))

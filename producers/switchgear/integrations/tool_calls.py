@@ -6,7 +6,6 @@ refusal into what the framework shows to the model. Everything else is here.
 
 from __future__ import annotations
 
-import functools
 import threading
 import time
 from collections import OrderedDict
@@ -19,10 +18,9 @@ import msgspec
 
 from switchgear import arguments
 from switchgear.classify import IGNORE, Classification
-from switchgear.classify.result import classify_result, outage_in_text, result_text
+from switchgear.classify.result import result_text
 from switchgear.classify.tool_failure import tool_failure
 from switchgear.client import Switchgear
-from switchgear.guard.calls import Calling
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.guard.tool_function import guarded_inside
@@ -41,7 +39,6 @@ MOST_FAILED: Final = 1_000
 MOST_OPEN: Final = 10_000
 """The most calls that wait for their end in :class:`OpenCalls`."""
 _MOST_LISTS: Final = 100
-_BY_TEXT: Final = functools.partial(classify_result, by_text=outage_in_text)
 _NO_TEXT: Final = "the result says that the tool failed"
 
 
@@ -121,7 +118,7 @@ class StartedCall:
         permit = self._permit
         if permit is None or permit.reported:
             return
-        gear = self._calls.calling
+        gear = self._calls.gear
         found = gear.classify_result(self.circuit, result) if failure is None else _classification(failure)
         cost = gear.usage_of(self.circuit, result) if usage is None else usage_of(usage)
         if found is None:
@@ -155,7 +152,7 @@ class StartedCall:
         elif isinstance(error, str):
             found = Classification("tool")
         else:
-            found = self._calls.calling.classify_error(self.circuit, error)
+            found = self._calls.gear.classify_error(self.circuit, error)
         self._failed(error, found, usage_of(usage), duration_ms)
 
     def ignored(self, error: BaseException | str | None = None) -> None:
@@ -197,8 +194,7 @@ class ToolCalls:
     """The tool calls of one agent, or of one server, through a client. Thread-safe.
 
     Args:
-        gear: The client. Of its ``defaults``, the options ``classify``, ``classify_result`` and ``usage`` hold here. Without a
-            ``classify_result``, the text of a failed result may say that there is an outage.
+        gear: The client. Of its ``defaults``, the options ``classify``, ``classify_result`` and ``usage`` hold here.
         circuit_of: The circuit's name for the name of a tool, as in ``gear.available``. By default they are the same.
         terminal_after: End the run after this many refused calls in one session, because models ignore texts. None: never.
 
@@ -218,10 +214,6 @@ class ToolCalls:
         if terminal_after is not None:
             arguments.whole("terminal_after", terminal_after)
         self.gear = gear
-        self.calling: Calling = gear
-        """The client with the options for what a tool returns and raises."""
-        if gear.options.classify_result is None:
-            self.calling = gear.with_options(classify_result=_BY_TEXT)
         self.circuit = arguments.renamer("circuit_of", circuit_of)
         self._terminal_after = terminal_after
         self._names: dict[tuple[str, ...], dict[str, str]] = {}

@@ -31,6 +31,7 @@ NEWS: Final = "get_news"
 LIMIT_S: Final = 60.0
 """The longest duration of one test, in seconds."""
 _COUNTED: Final = frozenset({"transport", "timeout", "server", "rate_limited", "unknown"})
+_OUTAGE: Final = "HTTP Error 503: Service Unavailable"
 _QUICK: Final = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=30)
 _FIRST: Final = BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=30)
 
@@ -202,6 +203,10 @@ class AdapterSuite:
 
         return asyncio.run(limited())
 
+    def _answers(self, text: str) -> SuiteTool:
+        """Return a tool that answers with an error as a value."""
+        return SuiteTool(does=lambda _city: self.driver.error_value(text))
+
     # -- outcomes -----------------------------------------------------------------------------------------------------
 
     def test_success_is_counted_with_its_duration(self) -> None:
@@ -230,17 +235,16 @@ class AdapterSuite:
         assert classes == ["transport", "transport"]
 
     def test_error_as_a_value_counts_as_the_tools_error(self) -> None:
-        fleet = InMemoryFleet()
-        self.run(fleet.gear(), [SuiteTool(does=lambda _: self.driver.error_value("no such city"))])
-        (event,) = fleet.events(FORECAST)
-        assert event["error_class"] in {"tool", "invalid_input"}
-        assert fleet.state(FORECAST) == "closed"
+        for text in ("no such city", _OUTAGE):
+            fleet = InMemoryFleet(_FIRST)
+            self.run(fleet.gear(local_policies=_FIRST), [self._answers(text)])
+            (event,) = fleet.events(FORECAST)
+            assert event["error_class"] in {"tool", "invalid_input"}
+            assert fleet.state(FORECAST) == "closed"
 
-    def test_error_as_a_value_that_reports_an_outage_counts_as_an_outage(self) -> None:
+    def test_error_as_a_value_counts_by_its_text_if_the_user_trusts_it(self) -> None:
         fleet = InMemoryFleet()
-        self.run(
-            fleet.gear(), [SuiteTool(does=lambda _: self.driver.error_value("HTTP Error 503: Service Unavailable"))]
-        )
+        self.run(fleet.gear(outages_in_text=[FORECAST]), [self._answers(_OUTAGE)])
         (event,) = fleet.events(FORECAST)
         assert event["error_class"] == "server"
 

@@ -8,15 +8,16 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
-from switchgear.classify import classify, outage_in_text
+from switchgear.classify import classify
 from switchgear.classify.by_code import class_of_digits
-from switchgear.classify.result import MAX_TEXT
+from switchgear.classify.result import MAX_TEXT, outage_in_text, refusal_in_text
 from switchgear.redaction import redact
 from switchgear_gateway.otlp.records import Span, text
-from switchgear_schemas.enums import ErrorClass
+from switchgear_schemas import ToolExecution
+from switchgear_schemas.enums import ErrorClass, status_of
 
 _GENERIC: Final[frozenset[ErrorClass]] = frozenset({"unknown", "tool", "invalid_input"})
-"""Classes of types that say little: frameworks raise them whatever failed. The message may say more."""
+"""Classes of types that say little: frameworks raise them whatever failed. The message of a tool that you trust may say more."""
 _WORDS: Final[dict[str, ErrorClass]] = {
     "tool_error": "tool",  # MCP: the result's isError is true
     "timeout": "timeout",
@@ -24,6 +25,8 @@ _WORDS: Final[dict[str, ErrorClass]] = {
     "AbortError": "cancelled",  # JavaScript's AbortController
 }
 """Values of ``error.type`` that no library raises."""
+_FETCH_FAILED: Final = ("TypeError", "fetch failed")
+"""The exception of Node's ``fetch`` for a connection that failed. A TypeError with another message is a mistake in the call."""
 _RPC_CODE: Final = re.compile(r"-32[0-9]{3}")
 _TYPE: Final = re.compile(r"[A-Za-z_][\w.$]{0,199}")
 _MAX_TYPE: Final = 200
@@ -48,11 +51,20 @@ def failure(error_type: str | None, message: str | None, *, otherwise: ErrorClas
     """
     said = (message or "").partition("Traceback (most recent call last)")[0].strip()[:MAX_TEXT]
     named = (error_type or "").strip()[:_MAX_TYPE]
-    found = _by_type(named) or otherwise
+    found = "transport" if (named, said) == _FETCH_FAILED else _by_type(named) or otherwise
     if found in _GENERIC:
-        # "ConnectError: all connection attempts failed", as Python writes an exception: some patterns are about its name.
-        found = outage_in_text(f"{named.rpartition('.')[2]}: {said}" if named else said) or found
+        found = refusal_in_text(said) or found
     return Failure(found, named or None, redact(said) if said else None)
+
+
+def by_trusted_text(call: ToolExecution) -> ToolExecution:
+    """Return a call of a tool whose texts the user trusts: a failure has the class of the outage that its message reports."""
+    if call.error_class not in _GENERIC:
+        return call
+    # "ConnectError: all connection attempts failed", as Python writes an exception: some patterns are about its name.
+    named, said = (call.error_type or "").rpartition(".")[2], call.error_message or ""
+    found = outage_in_text(f"{named}: {said}" if named else said)
+    return call if found is None else call.model_copy(update={"error_class": found, "status": status_of(found)})
 
 
 def failure_of(span: Span, *, otherwise: ErrorClass = "unknown") -> Failure | None:
@@ -86,7 +98,8 @@ def _by_type(named: str) -> ErrorClass | None:
         return None  # its members would say more
     if isinstance(base, type) and issubclass(base, BaseException):
         return _only_known(_exception("builtins", name, base))
-    return _only_known(_exception(module or "builtins", name, Exception))
+    known = _only_known(_exception(module or "builtins", name, Exception))
+    return known or outage_in_text(name)  # such as ConnectError, which is known by its bases, and ECONNREFUSED
 
 
 def _exception(module: str, name: str, base: type[BaseException]) -> BaseException:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -16,11 +16,13 @@ import pydantic
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_gateway.otlp.decoding import Encoding, logs_from, traces_from
 from switchgear_gateway.otlp.executions import UnusableRecordError
+from switchgear_gateway.otlp.failures import by_trusted_text
 from switchgear_gateway.otlp.grouping import MOST_REMEMBERED, CallWindow, CountedCall, SeenCall
 from switchgear_gateway.otlp.mappings import of_log, of_span
 from switchgear_gateway.otlp.records import Log, Span, logs_of, spans_of
 from switchgear_gateway.otlp.submission import Result, Sender, TryAgainError
 from switchgear_schemas import ToolExecution
+from switchgear_schemas.globs import matches
 
 log: Final = logging.getLogger("switchgear.gateway.otlp")
 _warnings: Final = BoundedLog(log)
@@ -88,11 +90,19 @@ class Ingest:
 
     Args:
         window: Which calls were counted, and which wait.
+        outages_in_text: Globs of the tools whose failures count by their text.
         clock: Monotonic time in seconds.
     """
 
-    def __init__(self, window: CallWindow | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        window: CallWindow | None = None,
+        *,
+        outages_in_text: Collection[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._window = window or CallWindow()
+        self._outages_in_text = outages_in_text
         self._clock = clock
         self._logged: OrderedDict[bytes, None] = OrderedDict()
         self._unknown: OrderedDict[bytes, None] = OrderedDict()
@@ -124,7 +134,7 @@ class Ingest:
         """
         found = await _apart(_in_traces, body, encoding)
         self.counts.records += len(found.records)
-        calls = [SeenCall.of(span, execution, sender) for span, execution in found.executions]
+        calls = [SeenCall.of(span, self._judged(execution), sender) for span, execution in found.executions]
         ready = self._window.add(sender.tenant, found.records, calls, self._clock())
         batch = _Batch([each.execution for each in ready], [partial(self._window.forget, each) for each in ready])
         return await self._sent(batch, sender, found.reasons, resent=resent)
@@ -150,9 +160,14 @@ class Ingest:
             if key in self._logged:
                 continue
             _note(self._logged, key)
-            batch.executions.append(execution)
+            batch.executions.append(self._judged(execution))
             batch.undo.append(partial(self._logged.pop, key, None))
         return await self._sent(batch, sender, found.reasons, resent=resent)
+
+    def _judged(self, execution: ToolExecution) -> ToolExecution:
+        """Return an execution with the class that its text tells, if the user trusts the texts of its tool."""
+        trusted = any(matches(glob, execution.tool_name) for glob in self._outages_in_text)
+        return by_trusted_text(execution) if trusted else execution
 
     async def run(self) -> None:
         """Send calls whose wait is over, until cancelled."""

@@ -69,7 +69,7 @@ async def test_ends_of_calls_arrive_with_their_status_service_and_session(settin
     assert [event["status"] for event in arrived] == ["error", "success"]
     assert {event["tool_name"] for event in arrived} == {"mcp:weather:get"}
     assert {(event["service"], event["session_id"]) for event in arrived} == {("claude-code", "s-1")}
-    assert arrived[0]["error_class"] == "server"
+    assert arrived[0]["error_class"] == "tool"
     assert arrived[1]["execution_time_ms"] == 40
 
 

@@ -14,7 +14,7 @@ from switchgear_cli.hook.state import State
 from tests.support.processes import environment
 
 TOOL = "mcp__weather__get_forecast"
-REFUSED = "MCP error: connect ECONNREFUSED 127.0.0.1:4000"
+REFUSED = "MCP error -32000: Connection closed"
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ def detects(log: Log) -> bool:
 
 
 def to_execution(log: Log) -> ToolExecution:
-    """Return the tool call. The start of a failed MCP tool's output decides about its class, and is not kept.
+    """Return the tool call. The output of a failed MCP tool is not kept, so no text of it counts.
 
     Raises:
         UnusableRecordError: The record has no tool or time.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from switchgear.classify.result import client_error
 from switchgear_gateway.otlp.failures import Failure, failure
 from switchgear_gateway.otlp.records import Log, truth
 from switchgear_schemas.enums import ErrorClass
@@ -20,8 +21,8 @@ _WORDS: Final[dict[str, ErrorClass]] = {
 def outcome(log: Log, *, tool: str | None, rejected: bool, error: str | None, error_type: str | None) -> Failure | None:
     """Return how the call failed, None for a success.
 
-    A built-in tool runs the user's commands, which fail all day, so its failures are of class ``tool`` and count nowhere. The text of
-    an MCP tool's failure may say that its server is down.
+    A built-in tool runs the user's commands, which fail all day, so its failures are of class ``tool`` and count nowhere. So are the
+    answers of MCP tools. Only the words of the agent's own MCP client, as the whole text, say that there was no answer.
     """
     if rejected:
         return Failure("cancelled", error_type, None)
@@ -31,4 +32,4 @@ def outcome(log: Log, *, tool: str | None, rejected: bool, error: str | None, er
         return failure(None, error, otherwise="tool")._replace(error_class=_WORDS[error_type], error_type=error_type)
     if tool is None or not tool.startswith("mcp:"):
         return Failure("tool", error_type, failure(None, error).message)
-    return failure(None, error, otherwise="tool")._replace(error_type=error_type)
+    return failure(None, error, otherwise=client_error(error or "") or "tool")._replace(error_type=error_type)

@@ -10,7 +10,7 @@ from switchgear_cli.hook.calls import Options
 from switchgear_cli.hook.events import answer
 from switchgear_cli.hook.state import State
 
-REFUSED = "connect ECONNREFUSED 127.0.0.1:4000"
+REFUSED = "MCP error -32000: Connection closed"
 TOOL = "mcp__weather__get_forecast"
 
 
@@ -66,7 +66,7 @@ def state(path):
 
 @pytest.fixture(autouse=True)
 def _no_settings(monkeypatch):
-    for name in ("API_URL", "CONFIG", "KAFKA_BOOTSTRAP_SERVERS", "FAMILY_PATTERN", "LOCAL"):
+    for name in ("API_URL", "CONFIG", "KAFKA_BOOTSTRAP_SERVERS", "FAMILY_PATTERN", "LOCAL", "OUTAGES_IN_TEXT"):
         monkeypatch.delenv(f"SWITCHGEAR_{name}", raising=False)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from switchgear_cli.hook import settings
 from switchgear_cli.hook.calls import Options
 from switchgear_schemas.families import circuit_name, model_name
 from tests.support.table import table
+from tests.unit.deploy.hook.conftest import Session
 
 TOOL = "mcp__weather__get_forecast"
-REFUSED = "connect ECONNREFUSED 127.0.0.1:4000"
+REFUSED = "MCP error -32000: Connection closed"
 
 
 def test_a_call_of_a_tool_without_failures_gets_no_answer_and_leaves_nothing_in_the_file(session, state):
@@ -129,11 +131,57 @@ def test_the_success_of_a_servers_probe_lets_its_other_tools_be_probed_at_once(s
     assert session.call("mcp__weather__a") is None
 
 
-def test_a_result_that_says_it_failed_counts_as_a_failure(session):
-    failed = {"isError": True, "content": [{"type": "text", "text": REFUSED}]}
+@pytest.mark.parametrize(
+    "answered",
+    [
+        {"error": "connect ECONNREFUSED 127.0.0.1:4000"},
+        {"error": "HTTP Error 503: Service Unavailable"},
+        {"error": "Failed to fetch http://203.0.113.9/: MCP error -32000: Connection closed"},
+        {"error": "MCP error -32000: Connection closed\nMCP error -32000: Connection closed"},
+        {"error": "Connection closed." + " " * 2_000_000},
+        {"error": "\ud800\x00Connection closed"},
+        {"tool_response": {"isError": True, "content": [{"type": "text", "text": REFUSED}]}},
+        {"tool_response": {"isError": True, "content": [{"type": "text", "text": "connection refused"}]}},
+    ],
+    ids=lambda answered: repr(answered)[:60],
+)
+def test_what_a_tool_answers_opens_no_circuit_whatever_its_text_says(state, answered):
+    for number in range(6):  # of six sessions, because one would lose the tool by the errors of its caller
+        assert Session(state, f"s-{number}").call(**answered) is None
+    assert Session(state).before() is None
+
+
+@pytest.mark.parametrize("error", [REFUSED, "Connection closed", "MCP error -32001: Request timed out\n"])
+def test_the_words_of_the_client_open_the_circuit_if_they_are_the_whole_text(session, error):
     for _ in range(5):
-        assert session.call(tool_response=failed) is None
+        assert session.call(error=error) is None
     assert "circuit open" in session.before()
+
+
+def test_the_texts_of_a_tool_count_if_the_user_trusts_them(session, monkeypatch):
+    monkeypatch.setenv("SWITCHGEAR_OUTAGES_IN_TEXT", "mcp:db:*, mcp:weather:get_*")
+    failed = {"isError": True, "content": [{"type": "text", "text": "connection refused"}]}
+    for number in range(5):
+        sent = {"tool_response": failed} if number % 2 else {"error": "503 Service Unavailable"}
+        assert session.call(**sent) is None
+    assert "circuit open" in session.before()
+    for number in range(5):
+        other = Session(session.state, f"other-{number}")
+        assert other.call("mcp__weather__read_page", "connection refused") is None
+    assert session.before("mcp__weather__read_page") is None
+
+
+def test_trusted_texts_may_be_named_in_the_settings_file(session, monkeypatch, tmp_path):
+    file = tmp_path / "switchgear.toml"
+    file.write_text('outages_in_text = "mcp:weather:*"\n')
+    monkeypatch.setenv("SWITCHGEAR_CONFIG", str(file))
+    settings._from_file.cache_clear()
+    try:
+        for _ in range(5):
+            assert session.call(error="connection refused") is None
+        assert "circuit open" in session.before()
+    finally:
+        settings._from_file.cache_clear()
 
 
 @pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit"])

@@ -14,7 +14,8 @@ from switchgear_gateway.otlp.submission import Result
 from tests.support.gateways import GatewayClient
 
 NAME, TOOL = "mcp__weather__get_forecast", "mcp:weather:get_forecast"
-REFUSED = "connect ECONNREFUSED 127.0.0.1:4000"
+REFUSED = "MCP error -32000: Connection closed"
+ANSWERED = "connect ECONNREFUSED 127.0.0.1:4000"
 ids = itertools.count(1)
 
 
@@ -77,11 +78,19 @@ async def test_failures_of_a_session_refuse_the_tool_to_the_whole_fleet_by_the_n
     assert not (await place.client().decide(TOOL))["allowed"]
 
 
-async def test_a_result_that_says_it_failed_is_a_failure_with_the_class_of_its_text(place, session):
-    await session.call(tool_response={"isError": True, "content": [{"type": "text", "text": REFUSED}]})
-    (event,) = place.events(TOOL)
-    assert (event["status"], event["error_class"]) == ("error", "transport")
-    assert REFUSED in event["error_message"]
+@pytest.mark.parametrize(("globs", "found"), [((), "tool"), (("mcp:db:*",), "tool"), (("mcp:weather:*",), "transport")])
+async def test_a_failed_answer_is_the_tools_unless_the_user_trusts_the_texts_of_the_tool(place, globs, found):
+    session = Session(place.client(outages_in_text=globs))
+    await session.call(tool_response={"isError": True, "content": [{"type": "text", "text": ANSWERED}]})
+    await session.call(ANSWERED)
+    events = place.events(TOOL)
+    assert [(event["status"], event["error_class"]) for event in events] == [("error", found)] * 2
+    assert all(ANSWERED in event["error_message"] for event in events)
+
+
+async def test_a_quoted_refusal_counts_nowhere_without_any_option(place, session):
+    await session.call("The tool search is unavailable (circuit open). Do not call it again now.")
+    assert [event["error_class"] for event in place.events(TOOL)] == ["policy"]
 
 
 async def test_an_interrupted_call_is_cancelled(place, session):

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
-from switchgear import CircuitOpenError, GuardOptions, Rejection
-from switchgear.integrations.mcp_results import refused_inside, report_result, report_tool_error, without_error
+from switchgear import CircuitOpenError, Rejection
+from switchgear.integrations.mcp_results import refused_inside, report_tool_error, without_error
 from switchgear.integrations.tool_calls import RefusedCall, ToolCalls
 from switchgear.testing import InMemoryFleet
-from tests.support.table import table
 
 TOOL = "get_forecast"
-
-
-class CallToolResult(SimpleNamespace):
-    """A result of the SDK."""
-
-
-def failed(text: str) -> CallToolResult:
-    return CallToolResult(is_error=True, content=[SimpleNamespace(text=text)])
 
 
 def wrapped(text: str, cause: BaseException) -> Exception:
@@ -29,10 +18,10 @@ def wrapped(text: str, cause: BaseException) -> Exception:
     return error
 
 
-def reported_class(report, **defaults) -> str | None:
+def reported_class(report, **options) -> str | None:
     """Return the class of the event that a report makes."""
     fleet = InMemoryFleet()
-    calls = ToolCalls(fleet.gear(defaults=GuardOptions(**defaults)))
+    calls = ToolCalls(fleet.gear(**options))
     report(calls.begin(TOOL), calls)
     (event,) = fleet.events(TOOL)
     found: str | None = event.get("error_class")
@@ -49,28 +38,21 @@ def reported_class(report, **defaults) -> str | None:
     ],
 )
 def test_exception_that_a_server_wrapped_has_the_class_of_the_original(error, expected):
-    assert reported_class(lambda call, calls: report_tool_error(call, calls.calling, error)) == expected
+    assert reported_class(lambda call, calls: report_tool_error(call, calls.gear, error)) == expected
 
 
-@table(
-    ("text", "expected"),
-    [
-        ("Error executing tool get_forecast", "unknown"),
-        ("Error calling tool 'get_forecast'", "unknown"),
-        ("Error executing tool get_forecast: no such city", "tool"),
-        ("Error executing tool get_forecast: 503 Service Unavailable", "server"),
-        ("no such city", "tool"),
-    ],
-)
-def test_failed_result_without_a_reason_counts_as_an_unknown_exception(text, expected):
-    assert reported_class(lambda call, calls: report_result(call, calls, failed(text))) == expected
+class ToolError(Exception):
+    """FastMCP's exception for the model."""
+
+    __module__ = "fastmcp.exceptions"
 
 
-def test_users_rule_for_results_decides_before_the_text():
+@pytest.mark.parametrize(("globs", "expected"), [((), "tool"), (("get_*",), "server")])
+def test_error_for_the_model_is_the_tools_unless_the_user_trusts_its_texts(globs, expected):
     def report(call, calls):
-        report_result(call, calls, failed("Error executing tool get_forecast"))
+        report_tool_error(call, calls.gear, ToolError("503 Service Unavailable"))
 
-    assert reported_class(report, classify_result=lambda _: "auth") == "auth"
+    assert reported_class(report, outages_in_text=globs) == expected
 
 
 def test_refusal_is_found_within_the_exceptions_of_mounted_servers():

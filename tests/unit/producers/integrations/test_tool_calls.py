@@ -11,6 +11,7 @@ from switchgear.classify.tool_failure import META_KEY, read_tool_failure
 from switchgear.integrations import tool_calls
 from switchgear.integrations.tool_calls import OpenCalls, RefusedCall, StartedCall, ToolCalls
 from switchgear.testing import InMemoryFleet
+from tests.support.table import table
 
 
 @pytest.fixture
@@ -52,16 +53,68 @@ def test_leaving_the_block_of_a_call_reports_what_happened(fleet, calls):
     assert statuses(fleet, "mcp:weather:forecast") == ["success", "error"]
 
 
-def test_failed_result_counts_by_the_outage_in_its_text(fleet, calls):
+def failed(text, **fields):
+    return {"isError": True, "content": [{"type": "text", "text": text}]} | fields
+
+
+@table(
+    "text",
+    [
+        "Failed to fetch http://203.0.113.9/: ConnectError('All connection attempts failed')",
+        "Failed to fetch https://example.org/ - status code 503",
+        "1 failed: test_db: psycopg.OperationalError: connection refused",
+        "Error executing tool forecast",
+        "MCP error -32000: Connection closed",
+        "Connection closed",
+        "\ud800 timed out \x00",
+        "connection refused\n" * 100_000,
+    ],
+)
+def test_a_failed_answer_is_the_tools_whatever_its_text_says(text):
+    fleet = InMemoryFleet(BreakerPolicy(consecutive_failures=2))
+    calls = ToolCalls(fleet.gear(), circuit_of=lambda name: f"mcp:weather:{name}")
+    for name in ("forecast", "forecast", "forecast", "news", "tides"):
+        calls.begin(name).succeeded(failed(text))
+    assert {event["error_class"] for event in fleet.events()} == {"tool"}
+    assert {view.state for view in calls.gear.circuits().values()} <= {"closed"}
+
+
+def test_a_glob_turns_the_rules_for_texts_on_for_its_tools_alone(fleet):
+    gear = fleet.gear(outages_in_text=["mcp:weather:fore*", "news"])
+    calls = ToolCalls(gear, circuit_of=lambda name: f"mcp:weather:{name}")
+    for name in ("forecast", "news"):
+        calls.begin(name).succeeded(failed("503 Service Unavailable"))
+    calls.begin("forecast").succeeded(failed("no such city"))
+    assert [event["error_class"] for event in fleet.events()] == ["server", "tool", "tool"]
+
+
+def test_a_quoted_refusal_is_policy_without_any_option(fleet, calls):
     calls.begin("forecast").succeeded(
-        {"isError": True, "content": [{"type": "text", "text": "503 Service Unavailable"}]}
+        failed("The tool db is unavailable (circuit open). Its last error was: timed out. Do not call it again now.")
     )
-    calls.begin("forecast").succeeded({"isError": True, "content": [{"type": "text", "text": "no such city"}]})
-    assert [event["error_class"] for event in fleet.events()] == ["server", "tool"]
+    assert [event["error_class"] for event in fleet.events()] == ["policy"]
+
+
+def test_what_the_meta_says_decides_before_any_text(fleet):
+    calls = ToolCalls(fleet.gear(outages_in_text=["*"]))
+    meta = {META_KEY: {"class": "capability", "code": "unsupported"}}
+    calls.begin("forecast").succeeded(failed("connection refused", _meta=meta))
+    meta = {META_KEY: {"class": "reliability", "code": "backend_down"}}
+    calls.begin("forecast").succeeded(failed("no such city", _meta=meta))
+    assert [event["error_class"] for event in fleet.events()] == ["tool", "server"]
+
+
+def test_a_status_in_the_structured_content_of_a_result_is_the_targets_and_makes_no_outage(fleet, calls):
+    for field in ("structuredContent", "structured_content"):
+        calls.begin("forecast").succeeded(failed("failed", **{field: {"status_code": 503, "error": "ECONNREFUSED"}}))
+    assert [event["error_class"] for event in fleet.events()] == ["tool", "tool"]
 
 
 def test_own_rule_for_results_replaces_the_rule_by_text(fleet):
-    gear = fleet.gear(defaults=GuardOptions(classify_result=lambda result: "auth" if result == "401" else None))
+    gear = fleet.gear(
+        outages_in_text=["*"],
+        defaults=GuardOptions(classify_result=lambda result: "auth" if result == "401" else None),
+    )
     calls = ToolCalls(gear)
     calls.begin("forecast").succeeded("401")
     calls.begin("forecast").succeeded({"isError": True, "content": "503 Service Unavailable"})

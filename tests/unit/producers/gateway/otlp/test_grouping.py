@@ -65,14 +65,14 @@ def test_three_real_calls_through_pydantic_ai_fastmcp_and_the_mcp_sdk_are_three(
     window = CallWindow()
     counted = add(window, sample("pydantic_ai_mcp"))
     assert {each.execution.tool_name for each in counted} == {"mcp:weather:get_forecast"}
-    assert outcomes(counted) == ["invalid_input", "success", "transport"]
+    assert outcomes(counted) == ["invalid_input", "invalid_input", "success"]
     assert {each.execution.session_id for each in counted} == {"session-7"}
 
 
 def test_three_real_calls_through_fastmcp_are_three():
     counted = add(CallWindow(), sample("fastmcp"))
     assert [each.execution.tool_name for each in counted] == ["mcp:weather:get_forecast"] * 3
-    assert outcomes(counted) == ["success", "tool", "transport"]
+    assert outcomes(counted) == ["success", "tool", "tool"]
 
 
 def test_three_real_calls_through_the_mcp_sdk_are_three_after_the_wait_and_failed_as_the_server_says():
@@ -215,14 +215,14 @@ def test_a_retry_with_the_same_call_id_is_a_second_call():
 
 
 def test_a_failure_that_a_framework_hides_is_a_failure():
-    failed = CLIENT_SPAN | {"error": "connection refused"}
+    failed = CLIENT_SPAN | {"error": "refused", "attributes": MCP | {"error.type": "ConnectionError"}}
     (counted,) = add(CallWindow(), span_request(FRAMEWORK, failed))
     assert (counted.execution.status, counted.execution.error_class) == ("error", "transport")
 
 
 def test_an_outage_says_more_than_the_word_of_the_framework():
     framework = FRAMEWORK | {"error": "tool failed"}
-    failed = CLIENT_SPAN | {"error": "all connection attempts failed"}
+    failed = CLIENT_SPAN | {"error": "failed", "attributes": MCP | {"error.type": "httpx.ConnectError"}}
     (counted,) = add(CallWindow(), span_request(framework, failed))
     assert counted.execution.error_class == "transport"
 

@@ -157,3 +157,49 @@ async def test_closing_sends_what_still_waits():
     await take(ingest, span_request(WAITS), kafka.sender())
     await ingest.close()
     assert len(kafka.acknowledged) == 1
+
+
+async def test_the_text_of_a_failure_counts_for_the_tools_that_the_user_named():
+    kafka = Kafka()
+    ingest = Ingest(outages_in_text=["get_*"])
+    other = TOOL | {"gen_ai.tool.name": "read_page"}
+    refused = "all connection attempts failed"
+    await take(ingest, span_request({"id": 1, "error": refused}), kafka.sender())
+    await take(ingest, span_request({"id": 2, "error": refused, "attributes": other}), kafka.sender())
+    named = TOOL | {"error.type": "my.PoolTimeout"}
+    await take(
+        ingest, span_request({"id": 3, "at": 200, "until": 300, "error": "x", "attributes": named}), kafka.sender()
+    )
+    found = {each.tool_name: [] for each in kafka.acknowledged}
+    for each in kafka.acknowledged:
+        found[each.tool_name].append((each.error_class, each.status))
+    assert found == {
+        "get_forecast": [("transport", "error"), ("timeout", "timeout")],
+        "read_page": [("unknown", "error")],
+    }
+
+
+async def test_the_text_of_a_logged_failure_counts_for_the_tools_that_the_user_named():
+    kafka = Kafka()
+    failed = LOG | {"success": "false", "error": "connection refused"}
+    for globs in ((), ("Bash",)):
+        await take(Ingest(outages_in_text=globs), log_request("claude_code.tool_result", failed), kafka.sender())
+    assert [each.error_class for each in kafka.acknowledged] == ["tool", "transport"]
+
+
+async def test_a_failure_whose_type_says_what_it_was_keeps_its_class_whatever_its_text_says():
+    kafka = Kafka()
+    refused = TOOL | {"error.type": "401"}
+    span = {"id": 1, "error": "connection refused", "attributes": refused}
+    await take(Ingest(outages_in_text=["*"]), span_request(span), kafka.sender())
+    assert [each.error_class for each in kafka.acknowledged] == ["auth"]
+
+
+async def test_an_outage_in_a_trusted_text_says_more_than_the_word_of_the_framework():
+    kafka = Kafka()
+    spans = [
+        {"id": 1, "error": "tool failed"},
+        {"id": 2, "parent": 1, "at": 1, "until": 99, "attributes": MCP, "error": "all connection attempts failed"},
+    ]
+    await take(Ingest(outages_in_text=["get_forecast"]), span_request(*spans), kafka.sender())
+    assert [each.error_class for each in kafka.acknowledged] == ["transport"]

@@ -18,7 +18,7 @@ from tests.unit.producers.gateway.otlp.support import (
 
 EXPECTED = {
     "agent_framework": ("otel-genai/1.41", "get_forecast", ["success", "transport", "invalid_input"]),
-    "langfuse": ("langfuse/5", "get_forecast", ["success", "transport", "unknown"] * 2),
+    "langfuse": ("langfuse/5", "get_forecast", ["success", "unknown", "unknown"] * 2),
     "openinference_langchain": ("openinference/0.1", "get_forecast", ["success", "transport", "invalid_input"]),
     "openinference_openai_agents": ("openinference/0.1", "get_forecast", ["success", "unknown", "unknown"]),
     "openllmetry_decorator": ("openllmetry/0.62", "get_forecast", ["success", "transport", "invalid_input"]),
@@ -156,17 +156,17 @@ AGENTS = {
     "claude_code": [
         ("Bash", "tool"),
         ("mcp:weather:get_forecast", "success"),
-        ("mcp:weather:get_forecast", "transport"),
+        ("mcp:weather:get_forecast", "tool"),
     ],
     "codex_cli": [
         ("exec_command", "success"),
         ("mcp:weather:get_forecast", "success"),
-        ("mcp:weather:get_forecast", "transport"),
+        ("mcp:weather:get_forecast", "tool"),
     ],
     "gemini_cli": [
         ("run_shell_command", "tool"),
         ("mcp:weather:get_forecast", "success"),
-        ("mcp:weather:get_forecast", "transport"),
+        ("mcp:weather:get_forecast", "tool"),
     ],
 }
 
@@ -209,9 +209,20 @@ def test_a_result_that_claude_code_logs_is_a_call():
     assert (call.execution_time_ms, call.session_id, call.metadata["call_id"]) == (1200, "s-1", "toolu_1")
 
 
-def test_an_outage_in_the_error_of_an_mcp_tool_that_claude_code_logs_is_recognised():
-    (call,) = logged_calls_in(log_request("claude_code.tool_result", CLAUDE | {"error": "fetch failed"}))
-    assert call.error_class == "transport"
+@table(
+    ("error", "error_class"),
+    [
+        ("MCP error -32000: Connection closed", "transport"),
+        ("MCP error -32001: Request timed out", "timeout"),
+        ("fetch failed", "tool"),
+        ("The page says: MCP error -32000: Connection closed", "tool"),
+    ],
+)
+def test_a_failure_that_claude_code_logs_is_the_tools_unless_its_client_says_that_there_was_no_answer(
+    error, error_class
+):
+    (call,) = logged_calls_in(log_request("claude_code.tool_result", CLAUDE | {"error": error}))
+    assert call.error_class == error_class
 
 
 def test_a_failed_shell_command_of_a_coding_agent_never_counts_whatever_its_text_says():
@@ -247,7 +258,7 @@ CODEX = {
 
 def test_a_result_that_codex_logs_is_a_call_and_its_output_is_not_kept():
     (call,) = logged_calls_in(log_request("codex.tool_result", CODEX))
-    assert (call.tool_name, call.error_class, call.session_id) == ("mcp:weather:get_forecast", "transport", "c-1")
+    assert (call.tool_name, call.error_class, call.session_id) == ("mcp:weather:get_forecast", "tool", "c-1")
     assert "Rome" not in call.model_dump_json()
 
 
