@@ -44,7 +44,10 @@ class Usage:
 
 
 UsageExtractor = Callable[[Any], Usage | int | None]
-"""Takes a call's result and returns what it cost. A plain number is output tokens, None means unknown."""
+"""Takes a call's result, or the exception that it raised, and returns what it cost.
+
+A plain number is output tokens, None means unknown.
+"""
 
 NOTHING = Usage()
 

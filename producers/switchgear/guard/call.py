@@ -100,6 +100,19 @@ class GuardPlan:
         found = self.runtime.attempt(f"the usage of {self.tool} could not be read", lambda: usage_of(extract(result)))
         return found or NOTHING
 
+    def used_by(self, error: object) -> Usage:
+        """Return what the failed call says in its ``error`` that it cost.
+
+        Many functions for ``usage`` know results alone. One that fails at an exception found no usage, and nothing is logged.
+        """
+        extract = self.options.usage
+        if extract is None or not isinstance(error, Exception):
+            return NOTHING
+        try:
+            return usage_of(extract(error))
+        except Exception:  # noqa: BLE001 - a user's function may fail in any way; the tool's own error must reach the caller
+            return NOTHING
+
     def classify(self, error: BaseException) -> Classification:
         """Return what kind of failure ``error`` is: by the guard's own rule, else by the client's."""
         rule = self.options.classify
@@ -270,7 +283,7 @@ class Call:
         self._keep_result()
 
     def failed(self, error: BaseException, usage: Usage = NOTHING) -> None:
-        """It ended with ``error``."""
+        """It ended with ``error``, which may say what it cost. ``usage`` is what is known without it."""
         if self.permit is None:
             self.take_back_repetition()
             return
@@ -279,7 +292,7 @@ class Call:
         if isinstance(error, TypeError) and misfit(self.function, self.args, self.kwargs):
             self.permit.misfit(error, self._parameters_if_counted("invalid_input"))
             return
-        self._report_failure(error, self.acting.classify(error), usage)
+        self._report_failure(error, self.acting.classify(error), usage + self.acting.used_by(error))
 
     def left(self, error: BaseException, usage: Usage) -> None:
         """The caller abandoned the call; report it as cancelled."""

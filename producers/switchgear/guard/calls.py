@@ -156,6 +156,10 @@ class Calling:
         """Return what a result of ``tool`` says it cost, by the option ``usage``."""
         return self._plan(tool).used(result)
 
+    def usage_of_error(self, tool: str, error: object) -> Usage:
+        """Return what an exception of ``tool`` says that the call cost, by the option ``usage``."""
+        return self._plan(tool).used_by(error)
+
     def _plan(self, tool: str) -> GuardPlan:
         if type(tool) is not str:  # a list, for example, can't be looked up in a dict
             arguments.tool_name(tool)

@@ -64,7 +64,8 @@ class GuardOptions:
     single_flight: bool = False
     """Make identical calls that are under way at the same time once. All callers get the result."""
     usage: UsageExtractor | None = None
-    """A function that takes the result and returns what it cost: a :class:`~switchgear.Usage` or a number of tokens."""
+    """A function that takes the result, or the exception of a failed call, and returns what the call cost: a
+    :class:`~switchgear.Usage` or a number of tokens."""
     on_duplicate: OnDuplicate | None = None
     """What to do about the ``duplicate_after``-th identical call of a session and each one after it: ``"refuse"``, or a
     function to call."""

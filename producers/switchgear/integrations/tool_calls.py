@@ -141,7 +141,7 @@ class StartedCall:
         Args:
             error: The exception, or the text of the failure (class ``tool``).
             failure: Its class, if you know it better than the client's rules.
-            usage: What the call cost.
+            usage: What the call cost. By default the option ``usage`` reads it from an exception.
             duration_ms: The call's duration, if you measured it.
         """
         permit = self._permit
@@ -153,7 +153,8 @@ class StartedCall:
             found = Classification("tool")
         else:
             found = self._calls.gear.classify_error(self.circuit, error)
-        self._failed(error, found, usage_of(usage), duration_ms)
+        cost = self._calls.gear.usage_of_error(self.circuit, error) if usage is None else usage_of(usage)
+        self._failed(error, found, cost, duration_ms)
 
     def ignored(self, error: BaseException | str | None = None) -> None:
         """Report a call that says nothing about the tool: it waits for an approval, or its caller cancelled it."""

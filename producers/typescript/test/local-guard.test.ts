@@ -364,6 +364,70 @@ describe("sessions", () => {
     await assert.rejects(spending.permit("a"), /the token budget of session .* is spent \(100 of 100\)/);
   });
 
+  it("the usage of a failed call is read from its error", async () => {
+    const { gear, warned } = make({ localPolicies: { wasted_tokens: 100 } });
+    const session = gear.session({ tokenBudget: 1_000 });
+    const failed = Object.assign(new Refused("cut off"), { used: 60 });
+    const usage = (result: { used: number }): { outputTokens: number } => ({ outputTokens: result.used });
+    for (let time = 0; time < 2; time += 1) {
+      await assert.rejects(
+        gear.call(
+          "a",
+          (): { used: number } => {
+            throw failed;
+          },
+          { usage },
+        ),
+        failed,
+      );
+    }
+    await assert.rejects(
+      gear.call("a", () => 1),
+      CircuitOpenError,
+    );
+    await assert.rejects(
+      session.call("b", (): Promise<{ used: number }> => Promise.reject(failed), { usage }),
+      failed,
+    );
+    const broken = async function* (): AsyncGenerator<{ used: number }> {
+      yield { used: 5 };
+      throw failed;
+    };
+    await assert.rejects(async () => {
+      for await (const _item of session.guardStream("c", broken, { usage })()) {
+        // read to its end
+      }
+    }, failed);
+    assert.equal(session.status().tokens, 120);
+    assert.deepEqual(warned, []);
+  });
+
+  it("a usage function that knows results alone does not replace the error of the call", async () => {
+    const { gear, warned } = make();
+    const session = gear.session({ tokenBudget: 100 });
+    const usages: readonly ((result: any) => any)[] = [
+      (result) => ({ outputTokens: result.usage.outputTokens }),
+      () => ({ outputTokens: NaN }),
+      () => ({ outputTokens: -1 }),
+      () => ({ outputTokens: "9" }),
+      () => null,
+      () => 7,
+      async (result) => ({ outputTokens: result.usage.outputTokens }),
+      () => ({
+        get costUsd(): number {
+          throw new RangeError("no price");
+        },
+      }),
+    ];
+    for (const [place, usage] of usages.entries()) {
+      const failed = new Refused("no route");
+      const call = session.call(`t-${place}`, () => Promise.reject(failed), { usage });
+      await assert.rejects(call, (error) => error === failed);
+    }
+    await new Promise((resolve) => setImmediate(resolve)); // an unhandled rejection would end the process here
+    assert.deepEqual([session.status().tokens, session.status().failures, warned], [0, usages.length, []]);
+  });
+
   it("a session has circuits of its own", async () => {
     const { gear } = make();
     const session = gear.session();

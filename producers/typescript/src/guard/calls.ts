@@ -9,7 +9,9 @@ import type { Decision } from "./decision.js";
 import { candidates, type FallbackMap } from "./fallback.js";
 import type { AnyOptions, Guarded } from "./options.js";
 import type { CallValues, Permit, Reporter } from "./permit.js";
-import type { SessionLimits } from "./session-limits.js";
+import type { SessionLimits, Usage } from "./session-limits.js";
+
+const USAGE: readonly (keyof Usage)[] = ["inputTokens", "outputTokens", "cacheCreationTokens", "costUsd"];
 
 /** What the calls of a client, or of one of its sessions, share. */
 export interface CallContext {
@@ -90,7 +92,7 @@ export async function* runStream(
     reportResult(context, permit, guarded.options, last);
   } catch (error) {
     ended = true;
-    permit.failure(error, classOf(context, guarded.options, error));
+    permit.failure(error, classOf(context, guarded.options, error), usedBy(guarded.options, error));
     throw error;
   } finally {
     if (!ended) {
@@ -113,7 +115,7 @@ async function execute(
   try {
     result = await (options.timeoutS === undefined ? act() : limited(permit.tool, options.timeoutS, act));
   } catch (error) {
-    permit.failure(error, classOf(context, options, error));
+    permit.failure(error, classOf(context, options, error), usedBy(options, error));
     throw error;
   }
   reportResult(context, permit, options, result);
@@ -144,6 +146,27 @@ function reportResult(context: CallContext, permit: Permit, options: AnyOptions,
   } catch (error) {
     context.warnings.warn("the outcome of a call could not be reported as it is", error); // an impossible usage
     permit.success();
+  }
+}
+
+/**
+ * Return what a failed call says in its error that it cost. Many functions for `usage` know results alone, so one that fails,
+ * or that returns what can't be a usage, says nothing.
+ */
+function usedBy(options: AnyOptions, error: unknown): CallValues {
+  try {
+    const found: unknown = options.usage?.(error as never);
+    if (found instanceof Promise) {
+      found.catch(() => {}); // nobody else would handle its rejection
+    }
+    const given = isRecord(found)
+      ? USAGE.map((name) => [name, found[name]]).filter(([, value]) => value !== undefined)
+      : [];
+    return given.every(([, value]) => typeof value === "number" && value >= 0 && Number.isFinite(value))
+      ? (Object.fromEntries(given) as Usage)
+      : {};
+  } catch {
+    return {};
   }
 }
 

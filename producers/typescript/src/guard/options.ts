@@ -19,7 +19,7 @@ export interface GuardOptions<A extends readonly unknown[] = readonly never[], R
   readonly classify?: Classifier | undefined;
   /** A rule for results that are failures. The default reads MCP's `isError`. The caller gets the result all the same. */
   readonly classifyResult?: ResultClassifier | undefined;
-  /** Returns what the result cost. */
+  /** Returns what the call cost, from its result. It also gets the error of a failed call; what it throws then is ignored. */
   readonly usage?: ((result: Awaited<R>) => Usage) | undefined;
   /** Returns user, session and request of a call from its arguments. */
   readonly caller?: ((...args: A) => CallerIds) | undefined;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from switchgear import (
@@ -72,6 +74,110 @@ def test_tokens_of_a_failed_call_are_wasted_and_open_the_circuit():
         permit.tokens(Usage(input_tokens=20))
         permit.failure(ConnectionError())
     assert gear.is_open("t")
+
+
+class CutOffError(ConnectionError):
+    """An answer that broke off. Its tokens are spent."""
+
+    tokens = 60
+
+
+def break_off(*_args):
+    raise CutOffError("cut off")
+
+
+async def abreak_off():
+    break_off()
+
+
+def awaited_later():
+    return abreak_off()
+
+
+def stream_that_breaks_off():
+    yield Usage(output_tokens=5)
+    break_off()
+
+
+async def astream_that_breaks_off():
+    yield Usage(output_tokens=5)
+    break_off()
+
+
+def spent(found):
+    """Return what an item or an exception cost."""
+    return found if isinstance(found, Usage) else found.tokens
+
+
+async def read(stream):
+    return [item async for item in stream]
+
+
+def test_tokens_of_a_guarded_function_that_raises_are_wasted_and_open_the_circuit():
+    gear = Switchgear.local(local_policies=BreakerPolicy(wasted_tokens=100))
+    guarded = gear.guard("t", usage=spent)(break_off)
+    for _ in range(2):
+        with pytest.raises(CutOffError):
+            guarded()
+    with pytest.raises(CircuitOpenError):
+        guarded()
+
+
+async def test_the_usage_of_a_failed_call_counts_in_the_sessions_budget(gear):
+    run = gear.with_options(usage=spent)
+    with gear.session("s-1", token_budget=1_000) as session:
+        with pytest.raises(CutOffError):
+            run.call("a", break_off)
+        with pytest.raises(CutOffError):
+            await run.acall("b", abreak_off)
+        with pytest.raises(CutOffError):
+            list(run.guard("c")(stream_that_breaks_off)())
+        with pytest.raises(CutOffError):
+            await read(run.guard("d")(astream_that_breaks_off)())
+        with pytest.raises(CutOffError):
+            await run.call("e", awaited_later)
+    assert session.status().tokens == 60 + 60 + 65 + 65 + 60
+
+
+def test_the_event_of_a_failed_call_says_what_it_cost(fleet, remote):
+    with pytest.raises(CutOffError):
+        remote.with_options(usage=lambda found: Usage(1, found.tokens, 3, 0.25)).call("t", break_off)
+    (event,) = events(fleet, remote)
+    names = ("error_class", "input_tokens", "output_tokens", "cache_creation_tokens", "cost_usd")
+    assert [event[name] for name in names] == ["transport", 1, 60, 3, 0.25]
+
+
+def test_an_extractor_that_only_knows_results_is_not_blamed_for_an_exception(gear, caplog):
+    guarded = gear.guard("t", usage=lambda result: result["usage"])(break_off)
+    with gear.session("s-1") as session, pytest.raises(CutOffError) as caught:
+        guarded()
+    assert (session.status().tokens, caplog.text, caught.value.__cause__) == (0, "", None)
+
+
+@pytest.mark.parametrize("usage", ["seven", -1, float("nan"), True, [7], Usage(cost_usd=float("inf")), 10**400])
+def test_an_impossible_usage_of_an_exception_is_none_and_the_exception_reaches_the_caller(gear, usage, caplog):
+    with gear.session("s-1") as session, pytest.raises(CutOffError):
+        gear.with_options(usage=lambda _found: usage).call("t", break_off)
+    assert (session.status().tokens, session.status().failures, caplog.text) == (0, 1, "")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+def test_an_end_that_is_no_failure_of_the_tool_is_not_asked_for_its_usage(gear, error):
+    asked = []
+
+    def end():
+        raise error
+
+    with pytest.raises(error):
+        gear.with_options(usage=asked.append).call("t", end)
+    assert asked == []
+
+
+def test_arguments_that_do_not_fit_are_not_asked_for_their_usage(gear):
+    asked = []
+    with pytest.raises(TypeError):
+        gear.with_options(usage=asked.append).call("t", lambda city: city)
+    assert asked == []
 
 
 def test_reports_after_the_end_of_a_permit_do_nothing(gear):

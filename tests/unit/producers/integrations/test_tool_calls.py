@@ -129,6 +129,17 @@ def test_classes_and_costs_that_the_adapter_knows_are_reported(fleet, calls):
     assert (second["error_class"], second["retry_after_s"]) == ("rate_limited", 9)
 
 
+def test_costs_of_a_failed_call_are_read_from_its_exception_unless_the_adapter_knows_them(fleet):
+    gear = fleet.gear(defaults=GuardOptions(usage=lambda found: found.args[1]))
+    calls = ToolCalls(gear)
+    calls.begin("forecast").failed(ConnectionError("cut off", 60))
+    calls.begin("forecast").failed(ConnectionError("cut off", 60), usage=7)
+    calls.begin("stations").failed(ConnectionError("says nothing"))
+    calls.begin("stations").failed("a text")
+    spent = [[event.get("output_tokens") or 0 for event in fleet.events(tool)] for tool in ("forecast", "stations")]
+    assert spent == [[60, 7], [0, 0]]
+
+
 def test_refusal_has_the_names_that_the_model_knows(fleet):
     gear = fleet.gear(fallbacks={"mcp:weather:forecast": "mcp:weather:backup"})
     calls = ToolCalls(gear, circuit_of=lambda name: f"mcp:weather:{name}")
