@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import sys
 from collections.abc import Mapping
@@ -153,6 +154,54 @@ async def test_each_round_of_a_call_with_input_is_judged_and_the_question_is_ign
     last = fleet.events(CIRCUIT)[-1]
     assert (last["status"], last["execution_time_ms"]) == ("success", 0)
     assert all(event.get("error_class") in {None, "policy"} for event in fleet.events(CIRCUIT))
+
+
+class CutSession(ClientSession):
+    """A session whose calls wait for their answer until the connection ends."""
+
+    def __init__(self, message="Connection closed"):
+        self.begun, self.ended, self._message = 0, asyncio.Event(), message
+
+    async def call_tool(self, *_args: Any, **_options: Any) -> Any:
+        self.begun += 1
+        await self.ended.wait()
+        raise MCPError(-32000, self._message)
+
+
+async def cut(session: CutSession, calls: int) -> None:
+    """Let the connection end while calls are under way."""
+    under_way = [asyncio.ensure_future(session.call_tool(FORECAST, {})) for _ in range(calls)]
+    while session.begun < calls:  # noqa: ASYNC110 - nothing else says so
+        await asyncio.sleep(0)
+    session.ended.set()
+    errors = await asyncio.gather(*under_way, return_exceptions=True)
+    assert [type(error) for error in errors] == [MCPError] * calls
+
+
+async def test_calls_under_way_when_the_connection_ends_are_one_failure():
+    fleet = InMemoryFleet()
+    session = guard_session(CutSession(), fleet.gear(), server="weather")
+    await cut(session, 7)
+    assert [event["error_class"] for event in fleet.events(CIRCUIT)] == ["transport"] + ["policy"] * 6
+
+
+async def test_calls_that_begin_after_a_lost_session_count_again():
+    fleet = InMemoryFleet()
+    session = guard_session(CutSession(), fleet.gear(), server="weather")
+    await cut(session, 3)
+    for _ in range(2):
+        with pytest.raises(MCPError):
+            await session.call_tool(FORECAST, {})
+    assert [event["error_class"] for event in fleet.events(CIRCUIT)] == [
+        "transport", "policy", "policy", "transport", "transport",
+    ]  # fmt: skip
+
+
+async def test_errors_of_a_server_with_the_code_of_a_lost_connection_count_each():
+    fleet = InMemoryFleet()
+    session = guard_session(CutSession("the database is down"), fleet.gear(), server="weather")
+    await cut(session, 3)
+    assert [event["error_class"] for event in fleet.events(CIRCUIT)] == ["transport"] * 3
 
 
 async def test_result_that_does_not_fit_the_tools_output_schema_counts_as_its_failure():

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from switchgear.classify import IGNORE, Classification
+
 
 class ServerDownError(ConnectionError):
-    """The server can't be reached, or its connection ended during the request. Class ``transport``."""
+    """The server can't be reached, or its connection ended during the request. Class ``transport``.
+
+    Args:
+        text: What happened.
+        news: Whether this is the first tool call that fails because of it. The others say nothing new, and are ignored.
+    """
+
+    def __init__(self, text: str, *, news: bool = True) -> None:
+        super().__init__(text)
+        self.news = news
+
+    @property
+    def switchgear_class(self) -> Classification | None:
+        """The class in the circuits, None for that of its type."""
+        return None if self.news else IGNORE
 
 
 class ServerSilentError(TimeoutError):

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, NoReturn
 
@@ -27,6 +27,7 @@ STEADY_S: Final = 60.0
 _JITTER: Final = 0.2
 _MOST_SUBSCRIPTIONS: Final = 1_000
 _MOST_PAGES: Final = 100
+_CALL: Final = "tools/call"
 _SESSION_GONE: Final = "Session terminated"
 """The SDK's text for a session that the server doesn't know any more."""
 _CLOSED: Final = "Connection closed"
@@ -48,15 +49,27 @@ class Upstream:
     """One server for one client.
 
     A connection is made when it is needed. After a failure the next attempt waits 0.5 s, then twice as long each time, up to 30 s.
-    Requests in between fail at once.
+    Requests in between fail at once. One lost connection is one piece of evidence: it counts in the circuit of the first tool call
+    that fails because of it. The other calls under way and those in the pause are ignored.
 
     Args:
         server: The server.
         client: The client of the proxy.
         limit_s: The longest wait for an answer.
+        clock: Returns seconds, for the pauses.
+        make: Makes a connection.
     """
 
-    def __init__(self, server: Server, client: Client, limit_s: float) -> None:
+    def __init__(
+        self,
+        server: Server,
+        client: Client,
+        limit_s: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        make: Callable[..., Connection] = Connection,
+    ) -> None:
+        self._clock, self._make = clock, make
         self.server = server
         self.info: types.InitializeResult | None = None
         """What the server said about itself last."""
@@ -68,6 +81,8 @@ class Upstream:
         self._pause_s = FIRST_PAUSE_S
         self._not_before = 0.0
         self._reason = ""
+        self._untold = False
+        """A connection was lost, or could not be made, and no tool call has failed because of it yet."""
         self._level: dict[str, Any] | None = None
         self._subscribed: dict[str, None] = {}
 
@@ -80,10 +95,10 @@ class Upstream:
         """Connect in the background, if there is no connection. Return it, None while a failure is too recent."""
         connection = self._connection
         if connection is None:
-            if time.monotonic() < self._not_before:
+            if self._clock() < self._not_before:
                 return None
-            self._began = time.monotonic()
-            connection = self._connection = Connection(self.server, self._client, self._prepare)
+            self._began = self._clock()
+            connection = self._connection = self._make(self.server, self._client, self._prepare)
         connection.headers = self.headers
         return connection
 
@@ -92,8 +107,11 @@ class Upstream:
         with suppress(ServerDownError):
             await self.connect()
 
-    async def connect(self) -> ClientSession:
+    async def connect(self, method: str = "") -> ClientSession:
         """Return the session of a connection that can be used.
+
+        Args:
+            method: What is asked for.
 
         Raises:
             ServerDownError: There is none.
@@ -104,13 +122,13 @@ class Upstream:
             self._lost(broken)
         connection = self.begin()
         if connection is None:
-            self._refuse()
+            self._refuse(method)
         if connection.session is None:
             await connection.started()
         session = connection.session
         if session is None:
             self._lost(connection)
-            self._refuse()
+            self._refuse(method)
         return session
 
     async def request(
@@ -135,7 +153,7 @@ class Upstream:
             sent["_meta"] = meta
         request = _Request(method=method, params=sent)
         for attempt in (1, 2):
-            session = await self.connect()
+            session = await self.connect(method)
             connection = self._connection
             assert connection is not None
             try:
@@ -149,7 +167,7 @@ class Upstream:
                         self._connection = None
                         await connection.close()
                     continue
-                await self._raise(connection, error)
+                await self._raise(connection, error, method)
             except ValidationError:
                 raise MCPError(
                     types.INTERNAL_ERROR,
@@ -214,7 +232,7 @@ class Upstream:
         elif method == "resources/unsubscribe" and params:
             self._subscribed.pop(str(params.get("uri")), None)
 
-    async def _raise(self, connection: Connection, error: MCPError) -> NoReturn:
+    async def _raise(self, connection: Connection, error: MCPError, method: str) -> NoReturn:
         """Raise what a failed request means."""
         name = self.server.name
         if error.code == types.REQUEST_TIMEOUT:
@@ -224,7 +242,7 @@ class Upstream:
                 await connection.ended()
                 self._lost(connection)
                 raise ServerDownError(
-                    f"The server {name} {self._reason or 'has ended'}. The call was under way."
+                    f"The server {name} {self._reason or 'has ended'}. The call was under way.", news=self._tell(method)
                 ) from None
             raise ServerDownError(f"The server {name} ended the answer: {error.message}.") from None
         status = connection.ending.status_code
@@ -237,7 +255,8 @@ class Upstream:
         if self._connection is not connection:
             return
         self._connection = None
-        now = time.monotonic()
+        self._untold = True
+        now = self._clock()
         if now - self._began >= STEADY_S:
             self._pause_s = FIRST_PAUSE_S
         self._reason = connection.ending.reason or "has ended"
@@ -245,10 +264,20 @@ class Upstream:
         self._pause_s = min(LONGEST_PAUSE_S, self._pause_s * 2)
         log.warning("The server %s %s.", self.server.name, self._reason)
 
-    def _refuse(self) -> NoReturn:
-        wait = max(0.0, self._not_before - time.monotonic())
+    def _tell(self, method: str) -> bool:
+        """Return whether a request that fails because of the last loss is the tool call that counts for it.
+
+        Other requests go through no circuit, so the loss must not count by them.
+        """
+        news = self._untold and method == _CALL
+        self._untold = self._untold and not news
+        return news
+
+    def _refuse(self, method: str) -> NoReturn:
+        wait = max(0.0, self._not_before - self._clock())
         raise ServerDownError(
-            f"The server {self.server.name} {self._reason}. The first call after {wait:.1f} s tries again."
+            f"The server {self.server.name} {self._reason}. The first call after {wait:.1f} s tries again.",
+            news=self._tell(method),
         )
 
 

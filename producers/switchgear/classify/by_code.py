@@ -31,6 +31,12 @@ _OVERLOADED: Final = frozenset({503, 529})
 """529 is Anthropic's ``overloaded_error``."""
 
 
+def by_itself(error: BaseException) -> Classification | None:
+    """Return the class that one of our own exceptions names in ``switchgear_class``, None for other exceptions."""
+    found = getattr(error, "switchgear_class", None)
+    return found if isinstance(found, Classification) else None
+
+
 def by_status(error: BaseException) -> Classification | None:
     """Return the class of the exception's HTTP status, None without a status of 300 or more.
 

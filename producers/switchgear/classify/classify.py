@@ -10,6 +10,7 @@ from switchgear.classify.by_code import (
     by_aws_code,
     by_body,
     by_grpc_code,
+    by_itself,
     by_mcp_code,
     by_sqlstate,
     by_status,
@@ -23,7 +24,7 @@ from switchgear_schemas.enums import ErrorClass
 _warnings: Final = BoundedLog(logging.getLogger("switchgear.classify"))
 
 _CANCELLED: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
-_RULES: Final = (by_aws_code, by_grpc_code, by_mcp_code, by_adk_type, by_status, by_body, by_sqlstate)
+_RULES: Final = (by_itself, by_aws_code, by_grpc_code, by_mcp_code, by_adk_type, by_status, by_body, by_sqlstate)
 """The first answer decides. What the exception carries comes before its type."""
 _DEEPEST: Final = 5
 """How many exceptions within one another to look at."""

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from mcp import Client, ClientSession, MCPError
 from mcp.client import UnexpectedClaimedResult
-from mcp.types import CallToolResult, InputRequiredResult, TextContent
+from mcp.types import CONNECTION_CLOSED, CallToolResult, InputRequiredResult, TextContent
 
 from switchgear import arguments
 from switchgear.classify.tool_failure import META_KEY
@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 _MOST_TOOLS: Final = 10_000
 """The most names of tools to remember."""
+_CLOSED: Final = "Connection closed"
+"""The SDK's text for a connection that has ended."""
 _GUARD: Final = "__switchgear__"
 """The attribute of a guarded session that holds its guard."""
 
@@ -84,6 +86,9 @@ class _SessionGuard:
         """The names of the server's tools."""
         self._complete = False
         """All pages of the list were seen."""
+        self._begun = 0
+        self._begun_before_loss = 0
+        """How many calls had begun when a call failed because the connection ended. That call counted for all of them."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any] | None = None, *args: Any, **options: Any) -> Any:
         """Make a tool call if the circuit permits it."""
@@ -97,9 +102,18 @@ class _SessionGuard:
         )
         if isinstance(call, RefusedCall):
             return _refusal(call)
+        self._begun += 1
+        number = self._begun
         with call:
             try:
                 result = await self._call_tool(call.name, arguments, *args, **options)
+            except MCPError as error:
+                if _ends_connection(error):
+                    if number <= self._begun_before_loss:
+                        call.ignored(error)
+                    else:
+                        self._begun_before_loss = self._begun
+                raise
             except UnexpectedClaimedResult:  # an extension goes on with the call
                 call.ignored()
                 raise
@@ -116,6 +130,11 @@ class _SessionGuard:
         self._names = tuple(dict.fromkeys([*kept, *(tool.name for tool in found.tools)]))
         self._complete = self._complete or found.next_cursor is None
         return found.model_copy(update={"tools": self._calls.available(found.tools)})
+
+
+def _ends_connection(error: MCPError) -> bool:
+    """Return whether the connection ended, with all calls in it. Servers use the code for errors of their own too."""
+    return error.code == CONNECTION_CLOSED and error.message == _CLOSED
 
 
 def _refusal(call: RefusedCall) -> CallToolResult:

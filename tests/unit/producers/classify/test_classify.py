@@ -257,3 +257,38 @@ def test_classify_never_raises(fields, module):
     found = classify(foreign(module, "OddError", **fields))
     assert found.error_class in get_args(ErrorClass)
     assert found.retry_after_s is None or 0 <= found.retry_after_s < float("inf")
+
+
+# -- a class that the exception names itself ----------------------------------------------------------------------------
+
+
+class OursError(ConnectionError):
+    """An exception of Switchgear that knows its class."""
+
+    switchgear_class = IGNORE
+
+
+def test_the_class_that_our_own_exception_names_goes_before_its_type():
+    assert classify(OursError("x")) == IGNORE
+
+
+def test_the_class_that_our_own_exception_names_decides_for_what_is_raised_from_it():
+    for wrapper in (RuntimeError("failed"), foreign("fastmcp.exceptions", "ToolError")):
+        wrapper.__cause__ = OursError("x")
+        assert classify(wrapper) == IGNORE
+
+
+@table("named", ["policy", "timeout", Classification, ("policy", None), object(), 7, None])
+def test_what_is_no_classification_in_that_attribute_says_nothing(named):
+    assert classify(foreign("a_library", "DownError", ConnectionError, switchgear_class=named)) == Classification(
+        "transport"
+    )
+
+
+def test_an_exception_that_fails_when_it_is_asked_for_its_class_is_unknown():
+    class BrokenError(ConnectionError):
+        @property
+        def switchgear_class(self):
+            raise RecursionError("again and again")
+
+    assert classify(BrokenError()) == Classification("unknown")
