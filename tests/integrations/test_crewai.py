@@ -116,6 +116,7 @@ class CrewAIDriver(AdapterDriver):
     framework = "crewai"
     not_possible: ClassVar = {
         "cancellation_does_not_count": "CrewAI runs tools in threads, which a cancellation does not reach",
+        "cancellation_after_the_limit_counts_as_a_timeout": "CrewAI runs tools in threads, which a cancellation does not reach",
         "retries_of_the_framework_count_once": "CrewAI repeats a failed call of a text model up to six times, and the number is fixed",
     }
 

@@ -256,7 +256,7 @@ class TestGoogleAdk(AdapterSuite):
         assert isinstance(run.error, ConnectionError)
         assert slow.calls == ["Oslo"]
         assert [event["error_class"] for event in fleet.events(BACKUP)] == ["transport"]
-        assert [event["error_class"] for event in fleet.events(FORECAST)] == ["policy"]
+        assert [event["error_class"] for event in fleet.events(FORECAST)] == ["cancelled"]
 
     def test_probe_of_a_cancelled_call_is_given_back(self) -> None:
         fleet = InMemoryFleet(_FIRST)

@@ -55,7 +55,8 @@ _ASKS_FOR_INPUT: Final = "Server returned InputRequiredResult; "
 def classify(error: BaseException) -> Classification:
     """Return the class of an exception, by what it carries (a status, a code) and then by its type. Never raises.
 
-    * A cancelled call, also by ``KeyboardInterrupt`` or a closed generator, is ``cancelled`` and never counts.
+    * A cancelled call, also by ``KeyboardInterrupt`` or a closed generator, is ``cancelled``. A guard makes a ``timeout`` of it if
+      its caller gave up after it was overdue.
     * 429 is ``rate_limited`` and 5xx is ``server``, both with ``Retry-After``. 408 and 504 are ``timeout``. 401, 402, 403 and
       407 are ``auth``. 499 is ``cancelled``. Other 4xx are ``invalid_input``. A redirect is ``tool``.
     * ``TimeoutError`` is ``timeout``. ``OSError`` is ``transport``: connections, name lookups, TLS. Of its subclasses,

@@ -282,8 +282,14 @@ class Call:
         self._report(None, None, usage)
         self._keep_result()
 
-    def failed(self, error: BaseException, usage: Usage = NOTHING) -> None:
-        """It ended with ``error``, which may say what it cost. ``usage`` is what is known without it."""
+    def failed(self, error: BaseException, usage: Usage = NOTHING, waited_ms: float | None = None) -> None:
+        """It ended with ``error``, which may say what it cost.
+
+        Args:
+            error: How it ended.
+            usage: What is known without the error.
+            waited_ms: How long its caller had waited for the tool without an answer. None for its duration.
+        """
         if self.permit is None:
             self.take_back_repetition()
             return
@@ -292,11 +298,11 @@ class Call:
         if isinstance(error, TypeError) and misfit(self.function, self.args, self.kwargs):
             self.permit.misfit(error, self._parameters_if_counted("invalid_input"))
             return
-        self._report_failure(error, self.acting.classify(error), usage + self.acting.used_by(error))
+        self._report_failure(error, self.acting.classify(error), usage + self.acting.used_by(error), waited_ms)
 
     def left(self, error: BaseException, usage: Usage) -> None:
-        """The caller abandoned the call; report it as cancelled."""
-        self._report_failure(error, Classification("cancelled"), usage)
+        """The caller abandoned the call while the tool waited for it; report it as cancelled."""
+        self._report_failure(error, Classification("cancelled"), usage, 0.0)
 
     def not_made(self) -> None:
         """It was not made after all."""
@@ -328,16 +334,28 @@ class Call:
             return
         plan.runtime.cache(plan.tool, policy).put(key.call, self.value)
 
-    def _report_failure(self, error: BaseException | str, classification: Classification, usage: Usage) -> None:
+    def _report_failure(
+        self,
+        error: BaseException | str,
+        classification: Classification,
+        usage: Usage,
+        waited_ms: float | None = None,
+    ) -> None:
         if classification.error_class in WORTH_REPEATING:
             self.take_back_repetition()
-        self._report(error, classification, usage)
+        self._report(error, classification, usage, waited_ms)
 
-    def _report(self, error: BaseException | str | None, classification: Classification | None, usage: Usage) -> None:
+    def _report(
+        self,
+        error: BaseException | str | None,
+        classification: Classification | None,
+        usage: Usage,
+        waited_ms: float | None = None,
+    ) -> None:
         if self.permit is not None:
             metadata = {"duplicates": self.repeats} if self.repeats > 1 else None
             arguments = None if classification is None else self._parameters_if_counted(classification.error_class)
-            self.permit.end(CallReport(error, classification, usage, 0, metadata, None, arguments))
+            self.permit.end(CallReport(error, classification, usage, 0, metadata, None, waited_ms, arguments))
 
     def _parameters_if_counted(self, error_class: ErrorClass) -> str | None:
         """Return the hash of the arguments if the failure is an error of the caller that a limit counts."""

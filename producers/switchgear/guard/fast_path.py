@@ -145,15 +145,16 @@ def plain_async_guard(plan: GuardPlan, function: Coroutine, full: Coroutine) -> 
             if refusal is not None:
                 raise CircuitOpenError(refusal)
             return await full(*args, **kwargs)
+        started = clock()
         try:
             result = await (function(*args, **kwargs) if kwargs else function(*args))
         except BaseException as error:
-            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet, None))
+            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet, None, started))
             raise
         if type(result) not in HARMLESS and classify_result(result) is not None:
-            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet, None))
+            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet, None, started))
         if circuit.breaker.quiet is not quiet:
-            off_path.permit(circuit, quiet, None).success()
+            off_path.permit(circuit, quiet, None, started).success()
         return result
 
     return call
@@ -195,7 +196,7 @@ def _in_family_async(
 ) -> Coroutine:
     """Return :func:`plain_async_guard` for a tool with a family. It is apart, because a check more shows in the time of a call."""
     tool, decision = plan.tool, plan.runtime.decision
-    circuits, sessions = decision.local.circuits, session_stack.get
+    circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
     routed, refused_at_once = plan.runtime.fallbacks.named, decision.refused_at_once
 
     async def call(*args: Any, **kwargs: Any) -> Any:
@@ -209,15 +210,16 @@ def _in_family_async(
             if refusal is not None:
                 raise CircuitOpenError(refusal)
             return await full(*args, **kwargs)
+        started = clock()
         try:
             result = await (function(*args, **kwargs) if kwargs else function(*args))
         except BaseException as error:
-            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet, of_family))
+            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet, of_family, started))
             raise
         if type(result) not in HARMLESS and classify_result(result) is not None:
-            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet, of_family))
+            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet, of_family, started))
         if circuit.breaker.quiet is not quiet or family.quiet is not of_family:
-            off_path.permit(circuit, quiet, of_family).success()
+            off_path.permit(circuit, quiet, of_family, started).success()
         return result
 
     return call

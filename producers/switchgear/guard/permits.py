@@ -14,6 +14,7 @@ from switchgear.classify.classification import IGNORE, Classification, checked
 from switchgear.emitter.event import Event
 from switchgear.guard.caller_errors import CALLER_CLASSES
 from switchgear.guard.families import FamilyPermit
+from switchgear.guard.overdue import given_up, overdue_after_s
 from switchgear.guard.rejections import NO_CALLER, Caller
 from switchgear.redaction import Redactor, considered
 from switchgear.runtime.throttled_log import BoundedLog
@@ -51,6 +52,8 @@ class CallReport(msgspec.Struct, frozen=True):
     metadata: Mapping[str, Any] | None = None
     duration_ms: float | None = None
     """None for the time since the permit was given."""
+    waited_ms: float | None = None
+    """How long the caller had waited for the tool without an answer. None for the whole duration."""
     arguments: str | None = None
     """The hash of the arguments of a call that the caller's error made fail; None if it isn't known."""
 
@@ -273,14 +276,14 @@ class Reporter:
         now = self.clock()
         error, classification, message, error_type = report.error, report.classification, None, None
         status: Status = "success"
+        duration_ms = (now - permit.started) * 1000 if report.duration_ms is None else report.duration_ms
         if error is not None:
-            classification = classification or self.classify(error)
+            classification = self._class_of(error, permit, report, duration_ms)
             message = self._shown(error)
             status = status_of(classification.error_class)
             error_type = None if isinstance(error, str) else type(error).__name__
         error_class = None if classification is None else classification.error_class
         retry_after_s = None if classification is None else classification.retry_after_s
-        duration_ms = (now - permit.started) * 1000 if report.duration_ms is None else report.duration_ms
         usage = sum(permit.usage, report.usage) if permit.usage else report.usage
         circuit, family = permit.circuit, permit.family
         if circuit is not None:
@@ -359,6 +362,16 @@ class Reporter:
         if permit.caller_errors is not None and permit.trial is not None:
             permit.caller_errors.give_back(permit.tool, permit.trial)
 
+    def _class_of(
+        self, error: BaseException | str, permit: Permit, report: CallReport, duration_ms: float
+    ) -> Classification:
+        """Return what kind of failure a call is, with what its caller made of it by giving up."""
+        found = report.classification or self.classify(error)
+        if found.error_class != "cancelled":
+            return found
+        waited_ms = duration_ms if report.waited_ms is None else report.waited_ms
+        return given_up(error, found, waited_ms, _limit_ms(permit))
+
     def _shown(self, error: BaseException | str) -> str:
         """Return the message of ``error``, by the user's rule if there is one."""
         message = _message(error)
@@ -375,6 +388,13 @@ class Reporter:
             except Exception as broken:  # noqa: BLE001 - a user's rule may fail in any way; the call must not
                 self._complaints.warning("the client's classify failed; the default decides", broken)
         return found or classify(error)
+
+
+def _limit_ms(permit: Permit) -> float:
+    """Return after how long a call is overdue by the policy of its circuit."""
+    circuit = permit.circuit
+    slow_ms = None if circuit is None else circuit.breaker.policy.slow_call_duration_threshold_ms
+    return overdue_after_s(slow_ms) * 1000
 
 
 def _arguments(permit: Permit, report: CallReport, error_class: ErrorClass | None) -> str | None:

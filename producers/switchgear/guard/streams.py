@@ -1,8 +1,9 @@
 """Guard generators: the circuit is asked at the first item, and the outcome is that of the whole iteration.
 
 A stream that is read to its end is a success, an exception a failure. If its reader leaves it early, or an exception of the
-reader's own goes through it (as in a ``with`` block of ``contextlib.contextmanager``), the call counts as cancelled. What the
-reader does between two items is not part of the duration.
+reader's own goes through it (as in a ``with`` block of ``contextlib.contextmanager``), the call counts as cancelled. If the
+reader is cancelled while it waits for an item that is overdue, it is a timeout. What the reader does between two items is not
+part of the duration.
 """
 
 from __future__ import annotations
@@ -94,6 +95,8 @@ class _ReportedStream:
     def __init__(self, call: Call) -> None:
         self._call = call
         self._usage = NOTHING
+        self._asked_at = call.clock()
+        """When the reader asked for the item that the tool makes."""
         self._left_at: float | None = None
         """When the reader got the last item; None while the tool makes the next one."""
         self._thrown: BaseException | None = None
@@ -108,8 +111,9 @@ class _ReportedStream:
     def resume(self, thrown: BaseException | None = None) -> None:
         """The reader wants the next item, or has ``thrown`` an error in."""
         left_at, self._left_at, self._thrown = self._left_at, None, thrown
+        self._asked_at = self._call.clock()
         if left_at is not None:
-            self._call.paused(self._call.clock() - left_at)
+            self._call.paused(self._asked_at - left_at)
 
     def succeeded(self) -> None:
         """Report that there are no more items."""
@@ -122,4 +126,4 @@ class _ReportedStream:
         if self._thrown is not None and self._thrown in (error, error.__cause__):
             self._call.left(error, self._usage)
         else:
-            self._call.failed(error, self._usage)
+            self._call.failed(error, self._usage, (self._call.clock() - self._asked_at) * 1000)

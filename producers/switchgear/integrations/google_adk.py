@@ -128,12 +128,8 @@ class SwitchgearPlugin(BasePlugin):
         """Report a call that raised. The refusal of a guard within the tool becomes the result."""
         del tool_args
         call = self._open.take(_key(tool_context))
-        if isinstance(error, asyncio.CancelledError):  # its caller's, or because a parallel call failed
-            if call is not None:
-                call.ignored(error)
-            return None
         if call is not None:
-            call.failed(error)
+            call.failed(error)  # a CancelledError is its caller's, or comes because a parallel call failed
         if isinstance(error, CircuitOpenError):
             return self._refused_inside(tool.name, tool_context, error)
         return None

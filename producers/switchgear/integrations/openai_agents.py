@@ -443,7 +443,7 @@ def _report_cancelled(call: StartedCall, error: BaseException, tool: Any, second
     if limit is not None and seconds >= 0.9 * limit:  # the SDK's clock starts earlier than ours
         call.failed(ToolTimeoutError(tool_name=tool.name, timeout_seconds=limit))
     else:
-        call.ignored(error)
+        call.failed(error)
 
 
 def _cause(error: Exception) -> BaseException:

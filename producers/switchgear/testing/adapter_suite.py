@@ -256,20 +256,33 @@ class AdapterSuite:
 
     def test_cancellation_does_not_count(self) -> None:
         fleet = InMemoryFleet(_FIRST)
-        gear, tool = fleet.gear(local_policies=_FIRST), SuiteTool(hangs=True)
+        gear = fleet.gear(local_policies=_FIRST)
+        self._cancel_after(4, fleet, gear)
+        assert not _counted(fleet)
+        assert not gear.is_open(FORECAST)
+
+    def test_cancellation_after_the_limit_counts_as_a_timeout(self) -> None:
+        fleet = InMemoryFleet(_FIRST)
+        gear = fleet.gear(local_policies=_FIRST)
+        self._cancel_after(6, fleet, gear)
+        assert [event["error_class"] for event in fleet.events(FORECAST)] == ["timeout"]
+        assert gear.is_open(FORECAST)
+
+    def _cancel_after(self, seconds: float, fleet: InMemoryFleet, gear: Switchgear) -> None:
+        """Cancel a run while its tool hangs, ``seconds`` after the call began."""
+        tool = SuiteTool(hangs=True)
 
         async def cancel() -> None:
             task = asyncio.ensure_future(self.driver.run(gear, [tool], ((SuiteCall(),),)))
             async with asyncio.timeout(LIMIT_S):
                 await tool.started.wait()
+            fleet.clock.advance(seconds)
             task.cancel()
             await asyncio.wait([task], timeout=LIMIT_S)
 
         tool.started = asyncio.Event()
         asyncio.run(cancel())
         assert tool.calls == ["Oslo"]
-        assert not _counted(fleet)
-        assert not gear.is_open(FORECAST)
 
     def test_interrupt_or_deferral_does_not_count(self) -> None:
         fleet = InMemoryFleet(_FIRST)

@@ -210,6 +210,62 @@ describe("a guard without a gateway", () => {
     await assert.rejects(read(1, 9), CircuitOpenError);
   });
 
+  it("an aborted call is a timeout if it was overdue, else it says nothing", async () => {
+    const { gear, clock } = make({ localPolicies: { consecutive_failures: 5 } });
+    const aborted = Object.assign(new Error("This operation was aborted"), { name: "AbortError" });
+    const abort = (tool: string, seconds: number): Promise<void> =>
+      assert.rejects(
+        gear.call(tool, () => {
+          clock.advance(seconds);
+          return Promise.reject(aborted);
+        }),
+        aborted,
+      );
+    for (let time = 0; time < 40; time += 1) {
+      await abort("early", 4.9);
+    }
+    for (let time = 0; time < 5; time += 1) {
+      await abort("late", 5.1);
+    }
+    assert.deepEqual([gear.isOpen("early"), gear.isOpen("late")], [false, true]);
+    for (let time = 0; time < 5; time += 1) {
+      const permit = await gear.permit("told");
+      clock.advance(10);
+      permit.failure("the user pressed stop", "cancelled"); // a person said so
+    }
+    assert.equal(gear.isOpen("told"), false);
+  });
+
+  it("the limit of an aborted call is the policy's slow threshold, and a stream's is for one item", async () => {
+    const { gear, clock } = make({
+      localPolicies: {
+        consecutive_failures: 1,
+        slow_call_rate_threshold: 0.99,
+        slow_call_duration_threshold_ms: 60_000,
+        minimum_number_of_calls: 100,
+      },
+    });
+    const aborted = Object.assign(new Error("This operation was aborted"), { name: "AbortError" });
+    const stream = (tool: string, last: number) =>
+      gear.guardStream(tool, async function* (): AsyncGenerator<number> {
+        for (let item = 0; item < 10; item += 1) {
+          clock.advance(59);
+          yield item;
+          clock.advance(3600); // the reader's own time
+        }
+        clock.advance(last);
+        throw aborted;
+      });
+    const read = async (items: AsyncIterable<number>): Promise<void> => {
+      for await (const _item of items) {
+        // until it breaks off
+      }
+    };
+    await assert.rejects(read(stream("early", 59)()), aborted);
+    await assert.rejects(read(stream("late", 60.1)()), aborted);
+    assert.deepEqual([gear.isOpen("early"), gear.isOpen("late")], [false, true]);
+  });
+
   it("a permit is reported once, and an impossible report does not use it up", async () => {
     const { gear } = make({ localPolicies: { consecutive_failures: 1 } });
     const permit = await gear.permit("tool");
@@ -394,7 +450,7 @@ describe("sessions", () => {
       throw failed;
     };
     await assert.rejects(async () => {
-      for await (const _item of session.guardStream("c", broken, { usage })()) {
+      for await (const _item of session.guardStream("c", broken, { usage: usage as never })()) {
         // read to its end
       }
     }, failed);

@@ -52,7 +52,7 @@ const NO_ANSWER =
 /**
  * Return the class of an error, by what it carries (a status, a code) and then by its name. Never throws.
  *
- * - An aborted call (`AbortError`) is `cancelled` and never counts. `TimeoutError` is `timeout`.
+ * - An aborted call (`AbortError`) is `cancelled`. A guard makes a `timeout` of it if it was overdue. `TimeoutError` is `timeout`.
  * - 429 is `rate_limited` and 5xx is `server`, both with Retry-After. 408 and 504 are `timeout`. 401, 402, 403 and 407 are `auth`. 499
  *   is `cancelled`. Other 4xx are `invalid_input`.
  * - System codes and fetch's own errors are `transport` or `timeout`.

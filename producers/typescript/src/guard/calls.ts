@@ -87,6 +87,7 @@ export async function* runStream(
     for await (const item of guarded.fn.apply(self, [...args]) as AsyncIterable<unknown>) {
       last = item;
       yield item;
+      permit.askedAt = context.reporter.clock.now();
     }
     ended = true;
     reportResult(context, permit, guarded.options, last);

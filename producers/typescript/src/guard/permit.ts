@@ -12,6 +12,7 @@ import type { Warnings } from "../wire/warnings.js";
 import type { Caller } from "./caller.js";
 import type { FleetCircuits, GatewayPermit } from "./fleet-circuits.js";
 import type { LocalCircuit } from "./local-circuits.js";
+import { LEAST_OVERDUE_MS, givenUp } from "./overdue.js";
 import { totalTokens, type SessionLimits, type Usage } from "./session-limits.js";
 
 /** The most characters of a message that `redact` looks at. */
@@ -60,6 +61,8 @@ export class Permit {
   session: SessionLimits | null = null;
   /** Whether a fallback tool serves the caller. */
   isFallback = false;
+  /** When the caller of a stream asked for the item that it waits for now. Null: it waits since the call began. */
+  askedAt: number | null = null;
   #reported = false;
 
   constructor(
@@ -144,13 +147,16 @@ export class Reporter {
   ): void {
     const { tool, circuit, breakerPermit, started, family, gateway } = permit.state;
     const now = this.clock.now();
-    const classification = failed === undefined ? given : (given ?? this.classify(failed.error));
+    const durationMs = values.durationMs ?? Math.max(0, (now - started) * 1000);
+    const waitedMs = permit.askedAt === null ? durationMs : (now - permit.askedAt) * 1000;
+    const limitMs = circuit?.breaker.policy.slow_call_duration_threshold_ms ?? LEAST_OVERDUE_MS;
+    const classification =
+      failed === undefined ? given : givenUp(failed.error, given ?? this.classify(failed.error), waitedMs, limitMs);
     const errorClass = classification?.errorClass ?? null;
     const status: Status = failed === undefined ? "success" : statusOf(errorClass ?? "unknown");
     const errorType = failed === undefined ? null : typeOf(failed.error);
     const message = failed === undefined ? null : this.#messageOf(failed.error);
     const named = [errorType, message].filter(Boolean).join(": ") || null;
-    const durationMs = values.durationMs ?? Math.max(0, (now - started) * 1000);
     const retryAfterS = classification?.retryAfterS ?? null;
     const result = { durationMs, tokens: totalTokens(values), retryAfterS, tool, reporter: "" };
     if (circuit !== null) {
