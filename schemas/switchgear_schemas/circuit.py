@@ -16,7 +16,9 @@ class _Record(BaseModel):
 class Cause(_Record):
     """Why the circuit is in its state: a rule with its value, threshold and sample, or an actor with a reason."""
 
-    rule: str = Field(description="Rule that decided, e.g. failure_rate, cusum, probe_succeeded, command.")
+    rule: str = Field(
+        description="Rule that decided, e.g. failure_rate, cusum, auth_failures, probe_succeeded, command."
+    )
     value: float | None = Field(default=None, description="What the rule measured.")
     threshold: float | None = Field(
         default=None, description="What the value was compared to (value >= threshold opens)."
@@ -106,6 +108,15 @@ class Circuit(_Record):
     last_error: str | None = Field(default=None, description="Type and message of the last counted failure.")
     mode: Mode = "enforce"
     fallback: tuple[str, ...] = ()
+    target: str | None = Field(
+        default=None,
+        description="What tells the targets of the tool apart, such as url.host, by the policy in force. Null: nothing does.",
+    )
+    overdue_after_ms: float | None = Field(
+        default=None,
+        ge=0,
+        description="Calls that run longer are overdue, in milliseconds. Null: the fleet knows no limit.",
+    )
     stands_until: AwareDatetime | None = Field(
         default=None,
         description="When the operator's command ends and the policy decides again. Null: only a command ends it.",

@@ -5,16 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-Status = Literal["success", "error", "timeout", "cancelled", "rejected"]
+Status = Literal["success", "error", "timeout", "cancelled", "rejected", "overdue"]
+"""How a call ended. ``overdue`` is no call: it says that one still runs which takes too long. It is never stored."""
 ErrorClass = Literal[
     "transport", "timeout", "server", "rate_limited", "tool", "invalid_input", "auth", "cancelled", "policy", "unknown"
 ]
 ServedBy = Literal["call", "fallback", "cache", "none"]
+Evidence = Literal["full", "status_only"]
+"""What the source of an event could tell about a failure. ``status_only``: it hides the kind of error."""
 
 CircuitState = Literal["closed", "open", "half_open", "forced_open", "disabled", "metrics_only"]
 Scope = Literal["tool", "user", "session"]
 """What a policy keeps a circuit for."""
-CircuitScope = Literal["tool", "user", "session", "family"]
+CircuitScope = Literal["tool", "user", "session", "target", "family"]
 """What a circuit is kept for."""
 Mode = Literal["enforce", "metrics_only", "forced_open", "disabled"]
 
@@ -44,6 +47,8 @@ MAX_LETTER_BYTES: Final = 5 * MAX_EVENT_BYTES
 """``max.message.bytes`` of the dead-letter topic. Every message fits that the executions topic takes without compression."""
 MAX_NAME_LENGTH: Final = 256
 """Characters of a tool name. It is a Kafka key, a circuit id and part of a primary key."""
+MAX_CREDENTIAL_LENGTH: Final = 64
+"""Characters of a credential's hash."""
 EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 LATEST: Final = datetime(2100, 1, 1, tzinfo=UTC)
 """``recorded_at`` is in ``[EARLIEST, LATEST)``. Anything else comes from a broken clock. ClickHouse's DateTime overflows in 2106."""

@@ -11,9 +11,11 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from switchgear_schemas.enums import (
     EARLIEST,
     LATEST,
+    MAX_CREDENTIAL_LENGTH,
     MAX_EVENT_BYTES,
     MAX_NAME_LENGTH,
     ErrorClass,
+    Evidence,
     ServedBy,
     Status,
     normal_status,
@@ -26,6 +28,7 @@ __all__ = [
     "MAX_EVENT_BYTES",
     "MAX_NAME_LENGTH",
     "ErrorClass",
+    "Evidence",
     "ServedBy",
     "Status",
     "ToolExecution",
@@ -72,13 +75,31 @@ class ToolExecution(BaseModel):
     tool_name: str = Field(
         min_length=1, max_length=MAX_NAME_LENGTH, description="Name of the tool, e.g. mcp:weather:get_forecast."
     )
+    target: str | None = Field(
+        default=None,
+        max_length=MAX_NAME_LENGTH,
+        description="What the call was about, such as a host, if the tool's policy keeps targets apart.",
+    )
     user_id: str = Field(default="", description="User on whose behalf the call was made.")
     session_id: Identifier | None = Field(default=None, description="Agent session.")
     request_id: Identifier | None = Field(default=None, description="Request within the session.")
+    credential: str | None = Field(
+        default=None,
+        max_length=MAX_CREDENTIAL_LENGTH,
+        description="Keyed hash of what the call signed in with, never the credential itself.",
+    )
     status: Status = Field(
         description="How the call ended. cancelled: the caller gave up. rejected: a circuit refused the call, so it was not made."
+        " overdue: it has not ended and took too long already; the event is a report about it, and is never stored."
     )
-    execution_time_ms: float = Field(default=0.0, ge=0, description="Duration in milliseconds.")
+    execution_time_ms: float = Field(
+        default=0.0, ge=0, description="Duration in milliseconds. Of an overdue call: the time until the report."
+    )
+    overdue_ms: float | None = Field(
+        default=None,
+        ge=0,
+        description="How long the call had run when it was reported as overdue, in milliseconds. Null if it wasn't.",
+    )
     error_type: str | None = Field(default=None, description="Type of the error, e.g. an exception's class name.")
     error_message: str | None = Field(
         default=None, description="Message of the error, redacted and truncated by the emitter."
@@ -86,6 +107,10 @@ class ToolExecution(BaseModel):
     error_class: ErrorClass | None = Field(
         default=None,
         description="Kind of the failure, which decides whether it counts. A success of class policy counts in no circuit.",
+    )
+    evidence: Evidence = Field(
+        default="full",
+        description="What the event's source could tell about a failure. status_only: it hides the kind of error.",
     )
     retry_after_s: float | None = Field(
         default=None, ge=0, description="Seconds that a rate-limited tool asked its caller to wait."
@@ -122,7 +147,8 @@ class ToolExecution(BaseModel):
     metadata: dict[str, Any] = Field(
         default_factory=dict,
         description="Anything else. Of a rejected call: refused (how many calls the event stands for) and refused_by"
-        " (local, fleet, session, duplicate, caller); of a process's own circuit (local) also state, scope, retry_after_s, cause, last_error.",
+        " (local, fleet, session, duplicate, caller, credential); of a process's own circuit (local) also state, scope, retry_after_s, cause,"
+        " last_error.",
     )
     recorded_at: Moment = Field(
         default_factory=lambda: datetime.now(UTC), description="When the call ended, by the caller's clock."

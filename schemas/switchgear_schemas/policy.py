@@ -6,6 +6,7 @@ Policies from files, commands and constructors are all checked by these models.
 from __future__ import annotations
 
 import math
+import re
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator, model_validator
@@ -35,12 +36,14 @@ __all__ = [
     "Cusum",
 ]
 
+TARGET_PATTERN: Final = r"^[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*){0,4}$"
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 """A finite number. True, False and text are not numbers."""
 Calls = Annotated[int, Field(strict=True, ge=1, le=MOST_CALLS)]
 Share = Annotated[Number, Field(gt=0, le=1)]
 Seconds = Annotated[Number, Field(ge=SHORTEST_WAIT_S, le=LONGEST_WAIT_S)]
 Rate = Annotated[Number, Field(ge=0.0001, le=0.9999)]
+Target = Annotated[str, Field(max_length=64, pattern=TARGET_PATTERN)]
 Shares = Annotated[tuple[Share, ...], Field(min_length=1, max_length=MOST_STEPS)]
 ToolName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
 
@@ -101,6 +104,10 @@ class BreakerPolicy(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     consecutive_failures: Calls | None = Field(default=None, description="Failures in a row.")
+    consecutive_auth_failures: Calls | None = Field(
+        default=3,
+        description="Different credentials that are rejected in a row. Also calls in a row of one credential.",
+    )
     failure_count: Calls | None = Field(default=None, description="Failures within the window.")
     failure_rate_threshold: Share | None = Field(default=None, description="Failed share of the window's calls.")
     minimum_number_of_calls: Calls = Field(default=20, description="Calls in the window before a rate is judged.")
@@ -170,6 +177,10 @@ class BreakerPolicy(BaseModel):
         default=True, strict=True, description="A rate-limited tool's Retry-After lengthens the wait."
     )
     scope: Scope = Field(default="tool", description="One circuit a tool, a tool and user, or a tool and session.")
+    target: Target | None = Field(
+        default=None,
+        description="Argument that names what a call is about, such as url.host: one circuit a tool and target.",
+    )
     mode: Mode = "enforce"
     fallback: tuple[ToolName, ...] = Field(
         default=(), max_length=MOST_FALLBACKS, description="Tools to use instead, in order."
@@ -186,6 +197,17 @@ class BreakerPolicy(BaseModel):
         ):
             raise ValueError("Input should be a valid number")
         return size
+
+    @field_validator("target", mode="before")
+    @classmethod
+    def _is_path(cls, target: object) -> object:
+        """Refuse with words in place of the pattern."""
+        if target is None or (isinstance(target, str) and len(target) <= 64 and re.fullmatch(TARGET_PATTERN, target)):
+            return target
+        raise ValueError(
+            "takes the name of an argument, or up to 5 names with dots between them of which the last may be host, such as"
+            " url.host"
+        )
 
     @field_serializer("counted_error_classes", when_used="json")
     def _in_order(self, classes: frozenset[ErrorClass]) -> list[ErrorClass]:
@@ -216,6 +238,10 @@ class BreakerPolicy(BaseModel):
                 )
         if self.max_wait_duration_in_open_state_s < self.wait_duration_in_open_state_s:
             raise ValueError("max_wait_duration_in_open_state_s must not be less than wait_duration_in_open_state_s")
+        if self.target is not None and self.scope != "tool":
+            raise ValueError(
+                f"target and scope {self.scope} exclude each other: a circuit is for a target, a user or a session"
+            )
         judges_rates = self.failure_rate_threshold is not None or self.slow_call_rate_threshold is not None
         if self.half_open_decision == "rate" and not judges_rates:
             raise ValueError(

@@ -14,11 +14,22 @@ from uuid import UUID
 
 import msgspec
 
-from switchgear_schemas.enums import EARLIEST, LATEST, MAX_EVENT_BYTES, MAX_NAME_LENGTH, ErrorClass, ServedBy, Status
+from switchgear_schemas.enums import (
+    EARLIEST,
+    LATEST,
+    MAX_CREDENTIAL_LENGTH,
+    MAX_EVENT_BYTES,
+    MAX_NAME_LENGTH,
+    ErrorClass,
+    Evidence,
+    ServedBy,
+    Status,
+)
 from switchgear_schemas.errors import InvalidExecutionError
 
 ShortText = Annotated[str, msgspec.Meta(max_length=MAX_NAME_LENGTH)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
+Hash = Annotated[str, msgspec.Meta(max_length=MAX_CREDENTIAL_LENGTH)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Amount = Annotated[float, msgspec.Meta(ge=0)]
 
@@ -30,13 +41,18 @@ class Execution(msgspec.Struct, frozen=True, gc=False):
     status: Status
     metric_id: UUID | None = None
     tenant: ShortText | None = None
+    target: ShortText | None = None
     user_id: str | None = None
     session_id: str | None = None
     request_id: str | None = None
+    credential: Hash | None = None
     execution_time_ms: Amount | None = None
+    overdue_ms: Amount | None = None
     error_type: str | None = None
     error_message: str | None = None
     error_class: ErrorClass | None = None
+    evidence: Evidence | None = None
+    """None is ``full``."""
     retry_after_s: Amount | None = None
     parameters_hash: str | None = None
     input_size: Count | None = None

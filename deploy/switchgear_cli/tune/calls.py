@@ -88,6 +88,8 @@ def read_calls(lines: Iterable[HistoryLine], glob: str, *, stamp_s: float | None
             invalid += 1
             continue
         event = decode_execution(line.raw)
+        if event.status == "overdue":  # a report about a call that still ran, and no call
+            continue
         ended_at = event.recorded_s
         if ended_at is None:
             ended_at = stamped_at(line, stamped, stamp_s)

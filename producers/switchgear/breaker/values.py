@@ -143,11 +143,11 @@ def result_kind(status: Status, error_class: ErrorClass | None, policy: BreakerP
     error without one of class ``unknown``. A class in ``counted_error_classes`` is a failure. Of the others, ``tool`` and
     ``invalid_input`` are successes, because the tool answered: three answers "bad URL" in a row must not open the circuit of a
     healthy server (NousResearch/hermes-agent#11113). The rest is ignored. So is a success of class ``policy``, which the
-    caller's rule excluded, and a ``rejected`` call, which was never made.
+    caller's rule excluded, and a ``rejected`` call, which was never made. A report of an ``overdue`` call is no result.
     """
     if status == "success":
         return ResultKind.IGNORED if error_class == "policy" else ResultKind.SUCCESS
-    if status == "rejected":
+    if status in ("rejected", "overdue"):
         return ResultKind.IGNORED
     kind: ErrorClass = error_class or ("timeout" if status == "timeout" else "unknown")
     if status == "cancelled":
@@ -169,7 +169,7 @@ def family_result_kind(status: Status, error_class: ErrorClass | None, policy: B
     """
     if status == "success":
         return ResultKind.IGNORED if error_class == "policy" else ResultKind.SUCCESS
-    if status in ("rejected", "cancelled"):
+    if status in ("rejected", "overdue", "cancelled"):
         return ResultKind.IGNORED
     kind: ErrorClass = error_class or ("timeout" if status == "timeout" else "unknown")
     if kind in policy.counted_error_classes:
@@ -224,6 +224,7 @@ class PlainPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     consecutive_failures: int | None = None
+    consecutive_auth_failures: int | None = 3
     failure_count: int | None = None
     failure_rate_threshold: float | None = None
     minimum_number_of_calls: int = 20
@@ -250,6 +251,7 @@ class PlainPolicy(msgspec.Struct, frozen=True, kw_only=True):
     counted_error_classes: frozenset[ErrorClass] = DEFAULT_COUNTED
     honor_retry_after: bool = True
     scope: Scope = "tool"
+    target: str | None = None
     mode: Mode = "enforce"
     fallback: tuple[str, ...] = ()
 

@@ -20,7 +20,7 @@ from switchgear_schemas.enums import ErrorClass
 
 META_KEY: Final = "io.modelcontextprotocol/toolFailure"
 
-RefusalSource = Literal["local", "fleet", "session", "duplicate", "caller"]
+RefusalSource = Literal["local", "fleet", "session", "duplicate", "caller", "credential"]
 """What refused a call. It is the ``source`` of a Rejection."""
 
 _BY_SOURCE: Final[dict[RefusalSource, tuple[str, str]]] = {
@@ -29,9 +29,11 @@ _BY_SOURCE: Final[dict[RefusalSource, tuple[str, str]]] = {
     "session": ("governance", "session_exhausted"),
     "duplicate": ("governance", "duplicate_call"),
     "caller": ("capability", "caller_errors"),
+    "credential": ("governance", "auth_required"),
 }
 """The class and the code of a refusal."""
-_REFUSALS: Final = frozenset(code for _, code in _BY_SOURCE.values())
+_REFUSALS: Final = frozenset(code for source, (_, code) in _BY_SOURCE.items() if source != "credential")
+"""The codes that are Switchgear's own. ``auth_required`` is the draft's, and says the same of a refusal as of the tool's own answer."""
 
 _BY_CODE: Final[dict[tuple[str, str], ErrorClass]] = {
     ("capability", "invalid_input"): "invalid_input",

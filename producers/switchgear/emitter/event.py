@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from switchgear_schemas.enums import ErrorClass, ServedBy, Status
+from switchgear_schemas.enums import ErrorClass, Evidence, ServedBy, Status
 
 
 class Event(msgspec.Struct, omit_defaults=True):
@@ -47,3 +47,7 @@ class Event(msgspec.Struct, omit_defaults=True):
     recorded_at: datetime | None = None
     family_generation: int | None = None
     family_lease_id: str | None = None
+    target: str | None = None
+    overdue_ms: float | None = None
+    credential: str | None = None
+    evidence: Evidence = "full"

@@ -182,8 +182,10 @@ def _check_possible_for_family(registry: CircuitRegistry, family: str, own: byte
         policy = laid_over(registry.policies.effective_family(family), (own,))
     except PolicyError as error:
         raise InvalidExecutionError("policy", error.message) from None
-    if policy.fallback or policy.scope != "tool":
-        raise InvalidExecutionError("policy", NOT_FOR_FAMILIES["fallback" if policy.fallback else "scope"])
+    given = {"fallback": policy.fallback, "scope": policy.scope != "tool", "target": policy.target}
+    for name, why in NOT_FOR_FAMILIES.items():
+        if given[name]:
+            raise InvalidExecutionError("policy", why)
 
 
 def _apply(live: LiveCircuit, command: Command, policy: BreakerPolicy | None, arrived: float) -> Published | None:

@@ -251,7 +251,9 @@ class FleetFold:
     def _count(
         self, live: LiveCircuit | None, family: LiveCircuit | None, event: Execution, recorded: float | None
     ) -> None:
-        """Count a call for its tool, then for the tool's family."""
+        """Count a call for its tool, then for the tool's family. A report of an overdue call is no call, and is left out."""
+        if event.status == "overdue":
+            return
         result = None
         if live is not None:
             result = result_of(event, live.policy)

@@ -77,6 +77,10 @@ class CircuitView:
     """Family of the tool. Null in records of older workers, and without one."""
     admitted_share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
     """Share of the calls that a closed circuit admits. 1 in records of older workers."""
+    target: str | None = None
+    """What tells the targets of the tool apart, such as ``url.host``. Null in records of older workers, and without one."""
+    overdue_after_ms: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """Calls that run longer are overdue. Null in records of older workers, and if the fleet knows no limit."""
     reason: str = field(init=False, default="")
     """The cause in words."""
     passes: bool = field(init=False, default=False)

@@ -55,7 +55,7 @@ _WHAT: Final = {
 _CIRCUIT: Final = "The {0.source} circuit of {0.tool} {1}"
 _FAMILY_CIRCUIT: Final = "The {0.source} circuit of {0.family}, the server of {0.tool}, {1}"
 
-Source = Literal["local", "fleet", "session", "duplicate", "caller"]
+Source = Literal["local", "fleet", "session", "duplicate", "caller", "credential"]
 
 
 class Rejection(msgspec.Struct, frozen=True):
@@ -68,8 +68,8 @@ class Rejection(msgspec.Struct, frozen=True):
     tool: str
     state: CircuitState
     source: Source
-    """What refused: this process's circuit, the fleet's, a limit of the session, the check for repeated calls, or the limit for
-    the caller's errors, after calls that the tool rejected."""
+    """What refused: this process's circuit, the fleet's, a limit of the session, the check for repeated calls, the limit for
+    the caller's errors, after calls that the tool rejected, or the caller's credential, which the tool rejected."""
     reason: str = ""
     """The rule that opened the circuit, in words."""
     retry_after_s: float | None = None
@@ -84,7 +84,7 @@ class Rejection(msgspec.Struct, frozen=True):
     generation: int | None = None
     """Generation of the fleet's circuit."""
     scope: CircuitScope = "tool"
-    """Whether the circuit is the whole tool's, a user's, a session's, or the family's."""
+    """Whether the circuit is the whole tool's, a user's, a session's, a target's, or the family's."""
     cause: Cause | None = None
     """What this process's circuit measured when it opened. For the fleet's circuit, see its record."""
     family: str | None = None

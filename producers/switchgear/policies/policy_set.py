@@ -25,7 +25,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from types import NoneType
+from typing import Any, Final, Literal, Self, get_args
 
 import pydantic
 
@@ -44,10 +45,13 @@ _TOP_LEVEL: Final = ("default", "tools", "family")
 NOT_FOR_FAMILIES: Final = {
     "fallback": "a family has no fallback",
     "scope": "a family has one circuit for all its users",
+    "target": "a family has one circuit for all its targets",
 }
 """Why a family's policy can't have these values."""
 _OF: Final = {"tools": "tool's", "family": "family's"}
-_MAY_BE_OFF: Final = frozenset(name for name, field in BreakerPolicy.model_fields.items() if field.default is None)
+_MAY_BE_OFF: Final = frozenset(
+    name for name, field in BreakerPolicy.model_fields.items() if NoneType in get_args(field.annotation)
+)
 
 
 class Explanation(pydantic.BaseModel):
@@ -201,7 +205,7 @@ class PolicySet:
         for key, value in read.items():
             if key not in BreakerPolicy.model_fields:
                 raise unknown_key(self.source, title, key, list(BreakerPolicy.model_fields))
-            if self._kind == "family" and (key == "fallback" or (key == "scope" and value != "tool")):
+            if self._kind == "family" and (key in ("fallback", "target") or (key == "scope" and value != "tool")):
                 raise PolicyError(f"{self.source}: {title}: {NOT_FOR_FAMILIES[key]}.", hint="Set it for the tools.")
             for part in value if key == "cusum" and isinstance(value, dict) else ():
                 if part not in Cusum.model_fields:

@@ -10,9 +10,9 @@ const MOST_OF_AN_ERROR = 300;
 const MOST_OF_A_REASON = 400;
 const SESSION_ADVICE = "Do not call any tool again in this session; finish with what you have.";
 
-/** What refused: this process's circuit, the fleet's, or a limit of the session. */
-export type RefusalSource = "local" | "fleet" | "session";
-export type CircuitScope = "tool" | "user" | "session" | "family";
+/** What refused: this process's circuit, the fleet's, a limit of the session, or the caller's credential, which the tool rejected. */
+export type RefusalSource = "local" | "fleet" | "session" | "credential";
+export type CircuitScope = "tool" | "user" | "session" | "target" | "family";
 
 /** Why a call must not be made. */
 export interface RejectionValues {

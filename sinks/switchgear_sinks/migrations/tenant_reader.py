@@ -17,6 +17,7 @@ TENANT_TABLES: Final = (
     "tool_latency_15m",
     "tool_error_types_15m",
     "tool_caller_errors_15m",
+    "emitter_clocks",
 )
 """Tables with a ``tenant`` column. Circuits belong to the whole fleet, so their history is not granted."""
 TENANT_VIEWS: Final = ("tool_stats_1h", "slow_executions", "error_patterns", "duplicate_calls", "waste_by_tool")

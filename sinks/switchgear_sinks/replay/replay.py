@@ -110,6 +110,8 @@ class Fold:
 
     def add(self, call: Execution, ended_at: float) -> Iterator[Transition]:
         """Decide on a call, and count it if the policy would have permitted it. Yield the transitions that follow."""
+        if call.status == "overdue":  # a report about a call that still ran, and no call
+            return
         if call.status == "rejected":
             self.summary.never_made += 1
             return

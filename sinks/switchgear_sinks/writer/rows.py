@@ -153,25 +153,35 @@ class ExecutionRows:
     table = "tool_metrics"
 
     def rows(self, records: list[Record]) -> Rows:
-        """Return the rows. A copy that the worker sent to another partition is skipped."""
+        """Return the rows. Skipped are copies that the worker sent to another partition, and reports of overdue calls."""
         found = Rows()
         for record in records:
             names = {name for name, _ in record.headers} if record.headers else ()
             if header_names.REKEYED in names:
                 found.skip("rekeyed")
                 continue
-            value = record.value
-            if value is not None and 0 <= record.timestamp < LATEST_MS and passes(value):
-                found.add(record, coordinates(record) + value[1:], canonical=False)
-            else:
-                try:
-                    found.add(record, self.canonical(record), canonical=True)
-                except Exception as error:  # noqa: BLE001 - one record must not stop the others
-                    found.reject(record, error)
-                    continue
+            try:
+                event, row, canonical = self._row(record)
+            except Exception as error:  # noqa: BLE001 - one record must not stop the others
+                found.reject(record, error)
+                continue
+            if event.status == "overdue":
+                found.skip("overdue")
+                continue
+            found.add(record, row, canonical=canonical)
             if header_names.RESENT in names:
                 found.resent.append(record)
         return found
+
+    def _row(self, record: Record) -> tuple[wire.Execution, bytes, bool]:
+        """Return a record's event, its row, and whether the row is canonical."""
+        value = record.value
+        if value is not None and 0 <= record.timestamp < LATEST_MS:
+            event = read_strictly(value)
+            if event is not None:
+                return event, coordinates(record) + value[1:], False
+        row = self.canonical(record)
+        return wire.decode_execution(value), row, True
 
     def canonical(self, record: Record) -> bytes:
         """Validate a record in full and return its row. Unknown fields are kept in a column of their own."""
@@ -198,20 +208,20 @@ class ExecutionRows:
         return coordinates(record) + msgspec.json.encode(row)[1:]
 
 
-def passes(value: bytes) -> bool:
-    """Return whether the message can be inserted byte for byte."""
+def read_strictly(value: bytes) -> StrictExecution | None:
+    """Return the execution if its message can be inserted byte for byte, else None."""
     if value[:1] != b"{" or len(value) > MAX_EVENT_BYTES:
-        return False
+        return None
     try:
         event = _strict(value)
         if not value.isascii():
             value.decode()  # msgspec does not check the text of fields that it skips
     except _NOT_STRICT:
-        return False
+        return None
     if event.error_class == "cancelled" and event.status != "cancelled":
-        return False  # an emitter that does not know the status: the row gets it
+        return None  # an emitter that does not know the status: the row gets it
     at = event.recorded_at
-    return at is None or EARLIEST <= at < LATEST
+    return event if at is None or EARLIEST <= at < LATEST else None
 
 
 def _explain(error: ValidationError) -> InvalidExecutionError:

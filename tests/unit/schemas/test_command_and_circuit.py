@@ -76,6 +76,12 @@ def test_a_record_of_an_older_worker_admits_every_call():
     assert Circuit.model_validate_json(circuit.model_dump_json(exclude={"admitted_share"})).admitted_share == 1
 
 
+def test_a_record_of_an_older_worker_knows_no_targets_and_no_limit_of_lateness():
+    circuit = Circuit(circuit_id="t", tool_name="t", state="closed", version=1, generation=1, changed_at=NOON)
+    assert Circuit.model_validate_json(circuit.model_dump_json(exclude={"target", "overdue_after_ms"})) == circuit
+    assert (circuit.target, circuit.overdue_after_ms) == (None, None)
+
+
 def test_a_circuit_reads_back_as_written():
     circuit = Circuit(
         circuit_id="t",

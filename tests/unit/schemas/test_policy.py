@@ -64,6 +64,18 @@ def test_every_class_counts_or_is_a_caller_error_or_cancelled():
         ({"recovery_ramp_step_s": 0}, "recovery_ramp_step_s"),
         ({"mode": "on"}, "mode"),
         ({"scope": "planet"}, "scope"),
+        ({"consecutive_auth_failures": 0}, "consecutive_auth_failures"),
+        ({"target": ""}, "takes the name of an argument, or up to 5 names with dots between them"),
+        ({"target": "url."}, "such as url.host"),
+        ({"target": "url..host"}, "target"),
+        ({"target": "a.b.c.d.e.host"}, "target"),
+        ({"target": "url.höst"}, "target"),
+        ({"target": "url.host\n"}, "target"),
+        ({"target": "0.host"}, "target"),
+        ({"target": "x" * 65}, "target"),
+        ({"target": ["url"]}, "target"),
+        ({"target": True}, "target"),
+        ({"target": "url.host", "scope": "user"}, "target and scope user exclude each other"),
         ({"counted_error_classes": ["weather"]}, "counted_error_classes"),
     ],
 )
@@ -71,6 +83,16 @@ def test_a_wrong_policy_is_refused_and_the_key_named(wrong, says):
     with pytest.raises(ValidationError) as error:
         BreakerPolicy.model_validate(wrong)
     assert says in str(error.value)
+
+
+@table("target", [None, "url", "url.host", "request.url.host", "a.b.c.d.e", "x-id", "x" * 64])
+def test_a_target_is_an_argument_or_a_part_of_one(target):
+    assert BreakerPolicy(target=target).target == target
+
+
+def test_three_rejected_credentials_in_a_row_open_by_default_and_the_rule_may_be_off():
+    assert {each.consecutive_auth_failures for each in (LOCAL_DEFAULT, FLEET_DEFAULT)} == {3}
+    assert BreakerPolicy(consecutive_auth_failures=None).consecutive_auth_failures is None
 
 
 def test_the_fleet_alone_returns_by_degrees_after_retry_after_by_default():

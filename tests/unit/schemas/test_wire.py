@@ -28,11 +28,15 @@ def test_a_field_is_required_in_both_or_in_neither(field):
 
 VALUES = {
     "tool_name": ["search", "", "x" * 256, "x" * 257, 5],
-    "status": ["success", "error", "timeout", "rejected", "failed", 1],
+    "status": ["success", "error", "timeout", "rejected", "overdue", "failed", 1],
     "metric_id": ["3de396af-186f-4579-9f69-2f69345cfdcd", "not-a-uuid", 7],
     "tenant": ["acme", "x" * 257, 4],
+    "target": ["example.org", "x" * 256, "x" * 257, 4],
     "user_id": ["u-1", 4],
     "request_id": ["r", 4],
+    "credential": ["e01b5aef0fceebbd", "x" * 64, "x" * 65, 4],
+    "overdue_ms": [0, 5_000.5, -1, "late"],
+    "evidence": ["full", "status_only", "hearsay", 1],
     "parameters_hash": ["e01b5aef0fceebbd", 4],
     "input_size": [0, 165, -1, 2**63, 2**63 - 1, "165"],
     "output_size": [0, 720, -1, 2**63],

@@ -50,6 +50,8 @@ export interface Cusum {
 export interface Policy {
   /** Failures in a row. */
   readonly consecutive_failures: number | null;
+  /** Different credentials that are rejected in a row. Also calls in a row of one credential. */
+  readonly consecutive_auth_failures: number | null;
   /** Failures within the window. */
   readonly failure_count: number | null;
   /** Failed share of the window's calls. */
@@ -100,6 +102,8 @@ export interface Policy {
   readonly honor_retry_after: boolean;
   /** One circuit a tool, a tool and user, or a tool and session. */
   readonly scope: Scope;
+  /** Argument that names what a call is about, such as `url.host`: one circuit a tool and target. */
+  readonly target: string | null;
   readonly mode: Mode;
   /** Tools to use instead, in order. */
   readonly fallback: readonly string[];
@@ -110,6 +114,7 @@ export type PolicyInput = Partial<Omit<Policy, "cusum">> & { readonly cusum?: Pa
 
 const DEFAULTS: Policy = {
   consecutive_failures: null,
+  consecutive_auth_failures: 3,
   failure_count: null,
   failure_rate_threshold: null,
   minimum_number_of_calls: 20,
@@ -136,6 +141,7 @@ const DEFAULTS: Policy = {
   counted_error_classes: DEFAULT_COUNTED,
   honor_retry_after: true,
   scope: "tool",
+  target: null,
   mode: "enforce",
   fallback: [],
 };
@@ -145,9 +151,17 @@ const CUSUM_DEFAULTS: Cusum = {
   calls_between_false_opens: 1_000_000,
 };
 
+/** The values that null turns off. */
+const MAY_BE_OFF: readonly string[] = [
+  "consecutive_auth_failures",
+  ...Object.entries(DEFAULTS).flatMap(([key, value]) => (value === null ? [key] : [])),
+];
+const TARGET = /^[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*){0,4}$/;
+
 /** The limits of each number: whole or not, from, to. */
 const NUMBERS: Record<string, readonly [whole: boolean, least: number, most: number]> = {
   consecutive_failures: [true, 1, 1e9],
+  consecutive_auth_failures: [true, 1, 1e9],
   failure_count: [true, 1, 1e9],
   failure_rate_threshold: [false, Number.MIN_VALUE, 1],
   minimum_number_of_calls: [true, 1, 1e9],
@@ -201,7 +215,7 @@ export function policyOf(input: PolicyInput): Policy {
 }
 
 function check(key: string, value: unknown): void {
-  if (value === undefined || (value === null && DEFAULTS[key as keyof Policy] === null)) {
+  if (value === undefined || (value === null && MAY_BE_OFF.includes(key))) {
     return;
   }
   const limits = NUMBERS[key];
@@ -226,6 +240,12 @@ function check(key: string, value: unknown): void {
       `Use a list of ${ERROR_CLASSES.join(", ")}.`,
     );
   }
+  if (key === "target" && !(typeof value === "string" && value.length <= 64 && TARGET.test(value))) {
+    throw new SwitchgearError(
+      `target is ${String(value)}.`,
+      "Use the name of an argument, or up to 5 names with dots between them of which the last may be host, such as url.host.",
+    );
+  }
   if (key === "fallback" && !(Array.isArray(value) && value.every((each) => typeof each === "string" && each !== ""))) {
     throw new SwitchgearError(`fallback is ${String(value)}.`, "Use a list of tools' names.");
   }
@@ -246,6 +266,9 @@ function contradiction(policy: Policy): string | null {
   }
   if (policy.max_wait_duration_in_open_state_s < policy.wait_duration_in_open_state_s) {
     return "max_wait_duration_in_open_state_s must not be less than wait_duration_in_open_state_s";
+  }
+  if (policy.target !== null && policy.scope !== "tool") {
+    return `target and scope ${policy.scope} exclude each other: a circuit is for a target, a user or a session`;
   }
   const judgesRates = policy.failure_rate_threshold !== null || policy.slow_call_rate_threshold !== null;
   if (policy.half_open_decision === "rate" && !judgesRates) {

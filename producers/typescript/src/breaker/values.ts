@@ -2,7 +2,7 @@
 import type { ErrorClass, Policy } from "./policy.js";
 
 export type CircuitState = "closed" | "open" | "half_open" | "forced_open" | "disabled" | "metrics_only";
-export type Status = "success" | "error" | "timeout" | "cancelled" | "rejected";
+export type Status = "success" | "error" | "timeout" | "cancelled" | "rejected" | "overdue";
 
 /** Permission to make a call. Hand it back with the call's result, or release it. */
 export interface BreakerPermit {
@@ -106,7 +106,7 @@ function kindOf(
   if (status === "success") {
     return errorClass === "policy" ? "ignored" : "success";
   }
-  if (status === "rejected") {
+  if (status === "rejected" || status === "overdue") {
     return "ignored";
   }
   const kind = status === "cancelled" ? "cancelled" : (errorClass ?? (status === "timeout" ? "timeout" : "unknown"));

@@ -14,6 +14,7 @@ const BY_SOURCE: Record<RefusalSource, readonly [string, string]> = {
   local: ["reliability", "circuit_open"],
   fleet: ["reliability", "circuit_open"],
   session: ["governance", "session_exhausted"],
+  credential: ["governance", "auth_required"],
 };
 const REFUSALS = ["circuit_open", "session_exhausted", "duplicate_call", "caller_errors"];
 /** Codes that the draft recommends and that say more than their class. */

@@ -9,12 +9,19 @@ export interface Execution {
   /** When the call ended, by this machine's clock, as a timestamp of RFC 3339. */
   readonly recorded_at: string;
   readonly execution_time_ms?: number;
+  /** How long the call had run when it was reported as overdue. */
+  readonly overdue_ms?: number;
+  /** What the call was about, such as a host, if the tool's policy keeps targets apart. */
+  readonly target?: string;
   readonly user_id?: string;
   readonly session_id?: string;
   readonly request_id?: string;
+  /** Keyed hash of what the call signed in with, never the credential itself. */
+  readonly credential?: string;
   readonly error_type?: string;
   readonly error_message?: string;
   readonly error_class?: ErrorClass;
+  readonly evidence?: "full" | "status_only";
   readonly retry_after_s?: number;
   readonly output_size?: number;
   readonly input_tokens?: number;

@@ -30,6 +30,10 @@ export interface CircuitView {
   readonly mode: Mode;
   readonly fallback: readonly string[];
   readonly admittedShare: number;
+  /** What tells the targets of the tool apart, such as `url.host`. Null if nothing does. */
+  readonly target: string | null;
+  /** Calls that run longer are overdue. Null if the fleet knows no limit. */
+  readonly overdueAfterMs: number | null;
   /** Permit every call, as far as the fleet decides. */
   readonly passes: boolean;
   /** Permit the admitted share of the calls. */
@@ -41,7 +45,7 @@ export interface CircuitView {
 }
 
 const STATES: readonly string[] = ["closed", "open", "half_open", "forced_open", "disabled", "metrics_only"];
-const SCOPES: readonly string[] = ["tool", "user", "session", "family"];
+const SCOPES: readonly string[] = ["tool", "user", "session", "target", "family"];
 const NOT_ENFORCED: readonly string[] = ["metrics_only", "disabled"];
 
 /** Return a circuit from its record in JSON, or null if it isn't one. Unknown fields are skipped. */
@@ -84,6 +88,8 @@ export function readView(record: unknown): CircuitView | null {
     mode: (record["mode"] ?? "enforce") as Mode,
     fallback,
     admittedShare: share,
+    target: typeof record["target"] === "string" ? record["target"] : null,
+    overdueAfterMs: typeof record["overdue_after_ms"] === "number" ? record["overdue_after_ms"] : null,
   });
 }
 
@@ -105,6 +111,8 @@ export function denial(circuitId: string): CircuitView {
     mode: "forced_open",
     fallback: [],
     admittedShare: 1,
+    target: null,
+    overdueAfterMs: null,
   });
 }
 

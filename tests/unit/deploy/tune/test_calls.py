@@ -27,6 +27,11 @@ def test_only_calls_that_were_made_of_tools_that_the_glob_matches_are_used():
     assert (len(log.calls), log.never_made, log.other_tools, log.invalid) == (2, 1, 1, 1)
 
 
+def test_a_report_of_an_overdue_call_is_no_call():
+    log = read_calls(lines(event(status="overdue", overdue_ms=6_000), event()), "mcp:a")
+    assert (len(log.calls), log.never_made, log.invalid) == (1, 0, 0)
+
+
 def test_calls_come_in_the_order_in_which_they_ended():
     log = read_calls(lines(event(at="2026-03-01T12:00:09Z"), event(at="2026-03-01T12:00:01Z")), "mcp:a")
     assert log.calls[0].ended_at < log.calls[1].ended_at

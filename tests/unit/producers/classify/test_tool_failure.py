@@ -138,6 +138,7 @@ def test_open_circuit_is_written_as_a_passing_fault_with_its_wait():
         ("session", "governance", "session_exhausted"),
         ("duplicate", "governance", "duplicate_call"),
         ("caller", "capability", "caller_errors"),
+        ("credential", "governance", "auth_required"),
     ],
 )
 def test_refusal_without_a_wait_is_not_retryable(source, failure_class, code):

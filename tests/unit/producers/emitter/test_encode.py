@@ -58,6 +58,7 @@ def test_every_field_of_an_event_is_encoded():
         error_message="m", error_class="server", retry_after_s=2.0, parameters_hash="h", input_size=1, output_size=2,
         input_tokens=3, output_tokens=4, cache_creation_tokens=5, cost_usd=0.5, served_by="fallback", fallback_tool="f",
         probe_requested=True, traceparent="tp", metadata={"k": [1]},
+        target="example.org", overdue_ms=6.0, credential="c", evidence="status_only",
     )  # fmt: skip
     found = ToolExecution.model_validate_json(encode_event(event, AT, **WHO))
     for name in Event.__struct_fields__:

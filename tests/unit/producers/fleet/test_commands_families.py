@@ -69,7 +69,7 @@ def test_sets_the_policy_of_a_family_which_its_row_keeps(world):
     assert world.row(FAMILY).policy is None
 
 
-@pytest.mark.parametrize("policy", [{"fallback": ["other"]}, {"scope": "user"}])
+@pytest.mark.parametrize("policy", [{"fallback": ["other"]}, {"scope": "user"}, {"target": "url.host"}])
 def test_refuses_a_policy_that_no_family_can_have(world, policy):
     command(world, "set_policy", policy=policy)
     (letter,) = world.dead

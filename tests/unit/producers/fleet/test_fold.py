@@ -20,6 +20,17 @@ def test_a_rejected_call_does_not_count_as_a_call():
     assert (world.row().total_calls, world.row().total_rejected) == (0, 1)
 
 
+def test_a_report_of_an_overdue_call_does_not_count_as_a_call():
+    world = World()
+    for _ in range(5):
+        world.say("overdue", tool_name="mcp:github:search", execution_time_ms=9_000, overdue_ms=9_000, emitter_id="a")
+    world.run_all()
+    for circuit_id in ("mcp:github:search", "mcp:github|family"):
+        row = world.row(circuit_id)
+        assert (row.total_calls, row.total_failed, row.total_ignored, row.late) == (0, 0, 0, 0), circuit_id
+    assert (world.dead, world.circuits) == ([], [])
+
+
 def test_an_error_of_a_class_that_does_not_count_is_a_call_but_no_failure():
     world = World()
     for _ in range(5):

@@ -34,6 +34,8 @@ def test_a_circuit_is_read_whole():
             counts=Counts(calls=40, failed=25),
             last_error="TimeoutError: x",
             fallback=("backup",),
+            target="url.host",
+            overdue_after_ms=9_000,
         )
     )
     assert (view.circuit_id, view.tool_name, view.state, view.version, view.generation) == (
@@ -49,6 +51,7 @@ def test_a_circuit_is_read_whole():
     ]
     assert view.reason == "failure_rate 0.62 reached 0.5 over 40 calls"
     assert (view.last_error, view.fallback, view.attempt) == ("TimeoutError: x", ("backup",), 2)
+    assert (view.target, view.overdue_after_ms) == ("url.host", 9_000)
 
 
 @table(

@@ -101,6 +101,12 @@ def test_globs_cover_the_whole_name_and_case_matters(pattern, covered, not_cover
     assert not matches(pattern, not_covered)
 
 
+def test_a_rule_with_a_default_of_its_own_can_be_turned_off():
+    policies = PolicySet({"consecutive_auth_failures": "off"}, {"a": {"consecutive_auth_failures": 5}})
+    assert policies.effective("b").consecutive_auth_failures is None
+    assert policies.effective("a").consecutive_auth_failures == 5
+
+
 @table(
     ("values", "message"),
     [

@@ -54,6 +54,7 @@ def test_an_explanation_names_the_tables_of_families(policies):
     [
         ({"fallback": ["other"]}, r'\[family."mcp:\*"\]: a family has no fallback'),
         ({"scope": "user"}, "a family has one circuit for all its users"),
+        ({"target": "url.host"}, "a family has one circuit for all its targets"),
         ({"minimum_tool": 2}, "Did you mean minimum_tools"),
         ({"minimum_tools": 0}, "minimum_tools"),
         ({"minimum_tools": 65}, "minimum_tools"),

@@ -93,6 +93,11 @@ def test_calls_that_were_never_made_are_only_counted(tmp_path):
     assert (summary["never_made"], summary["calls"], summary["opens"]) == (5, 0, 0)
 
 
+def test_reports_of_overdue_calls_are_no_calls(tmp_path):
+    summary = run(tmp_path, [call(0, "overdue")] * 5)[-1]["summary"]
+    assert (summary["never_made"], summary["calls"], summary["opens"]) == (0, 0, 0)
+
+
 def test_a_history_without_instants_is_refused_or_stamped(tmp_path):
     undated = [{"tool_name": "t", "status": "error"}] * 3
     with pytest.raises(UndatedCallError, match=r"Line 1 has no recorded_at\. Give --stamp SECONDS"):

@@ -10,7 +10,7 @@ import pytest
 from switchgear_schemas import headers, wire
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.execution import MAX_EVENT_BYTES, ToolExecution
-from switchgear_sinks.writer.rows import ExecutionRows, StrictExecution, passes
+from switchgear_sinks.writer.rows import ExecutionRows, StrictExecution, read_strictly
 from tests.support.records import HandMadeRecord, execution, records
 from tests.support.table import table
 
@@ -84,7 +84,7 @@ def test_a_status_or_class_of_a_wrong_type_is_a_dead_letter(wrong: dict[str, Any
 
 
 def test_every_event_of_our_own_emitter_is_accepted() -> None:
-    assert passes(b'{"tool_name":"x","status":"cancelled","error_class":"cancelled"}')
+    assert read_strictly(b'{"tool_name":"x","status":"cancelled","error_class":"cancelled"}')
     full = ToolExecution(
         tool_name="search",
         status="error",
@@ -100,10 +100,14 @@ def test_every_event_of_our_own_emitter_is_accepted() -> None:
         lease_id="l",
         traceparent="00-1-1-01",
         metadata={"a": {"b": [1, None]}},
+        target="example.org",
+        overdue_ms=6.0,
+        credential="c",
+        evidence="status_only",
     )
-    assert passes(full.model_dump_json().encode())
-    assert passes(full.model_dump_json(exclude_none=True).encode())
-    assert passes(b'{"tool_name":"x","status":"error"}')
+    assert read_strictly(full.model_dump_json().encode())
+    assert read_strictly(full.model_dump_json(exclude_none=True).encode())
+    assert read_strictly(b'{"tool_name":"x","status":"error"}')
 
 
 @table(
@@ -159,11 +163,11 @@ def test_what_breaks_the_contract_is_a_dead_letter_that_names_the_field(fields: 
 
 def test_a_null_field_counts_as_absent() -> None:
     value = b'{"tool_name":"x","status":"error","user_id":null,"session_id":null,"metric_id":null,"input_size":null,"recorded_at":null}'
-    assert passes(value), "ClickHouse takes the default for a null"
+    assert read_strictly(value), "ClickHouse takes the default for a null"
 
 
 def test_a_whole_number_may_stand_where_a_duration_is_expected() -> None:
-    assert passes(b'{"tool_name":"x","status":"error","execution_time_ms":12,"cost_usd":0}')
+    assert read_strictly(b'{"tool_name":"x","status":"error","execution_time_ms":12,"cost_usd":0}')
 
 
 def test_a_field_that_we_do_not_know_is_kept() -> None:
@@ -202,6 +206,35 @@ def test_bytes_that_are_not_utf_8_in_unknown_fields_are_replaced() -> None:
 def test_a_copy_that_the_worker_sent_on_is_skipped() -> None:
     made = MAKER.rows([HandMadeRecord(value=execution(), headers=[(headers.REKEYED, b"1:2")])])
     assert (made.values, made.dead, made.skipped) == ([], [], {"rekeyed": 1})
+
+
+@table(
+    "value",
+    [
+        b'{"tool_name":"x","status":"overdue","execution_time_ms":6000,"overdue_ms":6000}',
+        b'{"tool_name":"x","status":"overdue","colour":"red"}',
+        b'{"tool_name":"x","status":"over\\u0064ue"}',
+        b'{"tool_name":"x","status":"overdue","error_class":"cancelled"}',
+        b'{"tool_name":"x","status":"success","status":"overdue"}',
+        b' {"tool_name":"x","status":"overdue"}',
+    ],
+)
+def test_a_report_of_an_overdue_call_is_skipped_and_no_dead_letter(value: bytes) -> None:
+    record = HandMadeRecord(value=value, headers=[(headers.RESENT, b"1")])
+    made = MAKER.rows([record])
+    assert (made.values, made.records, made.resent, made.dead) == ([], [], [], [])
+    assert made.skipped == {"overdue": 1}
+
+
+def test_an_invalid_report_of_an_overdue_call_is_a_dead_letter() -> None:
+    assert dead_reason(b'{"tool_name":"x","status":"overdue","overdue_ms":-1}')[0] == "overdue_ms"
+
+
+def test_the_end_of_an_overdue_call_is_a_row_with_its_lateness() -> None:
+    row = row_of(
+        b'{"tool_name":"x","status":"timeout","execution_time_ms":9000,"overdue_ms":6000,"target":"example.org"}'
+    )
+    assert (row["status"], row["overdue_ms"], row["target"]) == ("timeout", 6000, "example.org")
 
 
 def test_a_resent_event_is_marked_for_the_look_up() -> None:
