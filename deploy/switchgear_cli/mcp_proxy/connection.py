@@ -24,6 +24,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
+from switchgear.classify.waits import from_headers
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_cli.mcp_proxy.servers import CommandServer, Server, UrlServer
 
@@ -111,6 +112,8 @@ class Ending:
     reason: str = ""
     status_code: int | None = None
     """The status of the last answer over HTTP, if it was an error."""
+    wait_s: float | None = None
+    """The seconds that its headers ask to wait."""
 
 
 class Connection:
@@ -225,6 +228,7 @@ class Connection:
         # A server without a stream for its own messages answers the GET with 405, which is not an error.
         if response.request.method == "POST":
             self.ending.status_code = response.status_code if response.is_error else None
+            self.ending.wait_s = from_headers(response.headers) if response.is_error else None
 
     def _described(self, error: BaseException | None) -> str:
         """Return why the connection ended, for a sentence that begins with the server."""

@@ -28,8 +28,15 @@ class ServerSilentError(TimeoutError):
 
 
 class ServerStatusError(Exception):
-    """The server answered a request with a status of HTTP that is an error. The status decides the class."""
+    """The server answered a request with a status of HTTP that is an error. The status decides the class.
 
-    def __init__(self, text: str, status_code: int) -> None:
+    Args:
+        text: What happened.
+        status_code: The status.
+        retry_after: The seconds that the answer's headers ask to wait.
+    """
+
+    def __init__(self, text: str, status_code: int, retry_after: float | None = None) -> None:
         super().__init__(text)
         self.status_code = status_code
+        self.retry_after = retry_after

@@ -247,7 +247,8 @@ class Upstream:
             raise ServerDownError(f"The server {name} ended the answer: {error.message}.") from None
         status = connection.ending.status_code
         if error.message == _STATUS and status is not None:
-            raise ServerStatusError(f"The server {name} answered with HTTP {shown_status(status)}.", status) from None
+            text = f"The server {name} answered with HTTP {shown_status(status)}."
+            raise ServerStatusError(text, status, connection.ending.wait_s) from None
         raise error
 
     def _lost(self, connection: Connection) -> None:

@@ -6,15 +6,14 @@ SQL, MCP, google-adk, OpenAI and Anthropic.
 
 from __future__ import annotations
 
-import math
 import re
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from switchgear.arguments import is_number, is_whole
+from switchgear.arguments import is_whole
 from switchgear.classify.by_type import type_of
 from switchgear.classify.classification import Classification
+from switchgear.classify.waits import from_headers, in_data, of_error, of_grpc
 from switchgear_schemas.enums import ErrorClass
 
 _BY_STATUS: Final[dict[int, ErrorClass]] = {
@@ -29,6 +28,7 @@ _BY_STATUS: Final[dict[int, ErrorClass]] = {
 }
 _OVERLOADED: Final = frozenset({503, 529})
 """529 is Anthropic's ``overloaded_error``."""
+_STATUS_FIELDS: Final = ("status", "statusCode", "status_code", "httpStatus", "http_status")
 
 
 def by_itself(error: BaseException) -> Classification | None:
@@ -50,7 +50,7 @@ def by_status(error: BaseException) -> Classification | None:
         return None
     found = class_of_status(status)
     may_ask = found == "rate_limited" or status in _OVERLOADED
-    return Classification(found, retry_after(error) if may_ask else None)
+    return Classification(found, of_error(error) if may_ask else None)
 
 
 def class_of_status(status: int) -> ErrorClass:
@@ -84,52 +84,19 @@ def _response(error: BaseException) -> Any:
         return None
 
 
-def retry_after(error: BaseException) -> float | None:
-    """Return the seconds in the attribute ``retry_after`` or in the headers of the exception or its response, or None."""
-    direct = getattr(error, "retry_after", None)
-    if is_number(direct):
-        return _seconds(direct)
-    for holder in (_response(error), error):
-        headers = getattr(holder, "headers", None)
-        if callable(getattr(headers, "get", None)):
-            return from_headers(headers)
-    return None
+def by_data(data: object) -> Classification | None:
+    """Return the class of what a server says about its failure in fields of its own: MCP's ``error.data`` and ``_meta``.
 
-
-def from_headers(headers: Any, *, now: Callable[[], float] = time.time) -> float | None:
-    """Return the seconds in ``retry-after-ms`` (OpenAI, Azure) or ``Retry-After``, None for an unreadable value.
-
-    ``Retry-After`` has seconds or an HTTP date (RFC 9110, 10.2.3).
-
-    Args:
-        headers: A mapping. Its keys may be case-insensitive, as written in the RFC, or in lower case.
-        now: Returns seconds since 1970, for dates.
+    It is that of a ``status`` (also ``statusCode`` and the like) of 429, 503 or 529. Without one, it is ``rate_limited`` if the
+    server asks to wait. Don't give it what a tool returned as its content: that may be about something else.
     """
-    milliseconds = _seconds(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    value = headers.get("Retry-After") or headers.get("retry-after")
-    seconds = _seconds(value)
-    return _until_date(value, now()) if seconds is None and isinstance(value, str) else seconds
-
-
-def _until_date(value: str, now: float) -> float | None:
-    """Return the seconds until a date. One without a zone (asctime's form, or ``-0000``) is UTC (RFC 9110, 5.6.7)."""
-    import email.utils  # noqa: PLC0415 - dates are rare, and the import is slow
-
-    parsed = email.utils.parsedate_tz(value)
-    try:
-        return None if parsed is None else max(0.0, email.utils.mktime_tz((*parsed[:9], parsed[9] or 0)) - now)
-    except (ValueError, OverflowError):
+    if not isinstance(data, Mapping):
         return None
-
-
-def _seconds(value: object) -> float | None:
-    try:
-        seconds = float(value) if isinstance(value, (str, int, float)) else math.nan
-    except (ValueError, OverflowError):
-        return None
-    return seconds if 0 <= seconds < math.inf else None
+    status = next((data[name] for name in _STATUS_FIELDS if is_whole(data.get(name))), None)
+    if status == 429 or status in _OVERLOADED:
+        return Classification(class_of_status(status), in_data(data))
+    wait = in_data(data, depth=1)
+    return None if wait is None else Classification("rate_limited", wait)
 
 
 _AWS: Final[tuple[tuple[str, ErrorClass], ...]] = (
@@ -191,21 +158,7 @@ def by_grpc_code(error: BaseException) -> Classification | None:
     if found is None:
         return None
     may_ask = found in {"rate_limited", "transport"}
-    return Classification(found, _grpc_retry_after(error) if may_ask else None)
-
-
-def _grpc_retry_after(error: Any) -> float | None:
-    """Return the seconds in a RetryInfo among the details of the status, None without grpcio-status, which brings its type."""
-    try:
-        from google.rpc import error_details_pb2, status_pb2  # noqa: PLC0415 - optional
-
-        info: Any = error_details_pb2.RetryInfo()
-        status = status_pb2.Status.FromString(dict(error.trailing_metadata())["grpc-status-details-bin"])
-        if any(detail.Unpack(info) for detail in status.details):
-            return max(0.0, float(info.retry_delay.ToTimedelta().total_seconds()))
-    except Exception:  # noqa: BLE001 - it is missing or odd; the class of the failure is known all the same
-        return None
-    return None
+    return Classification(found, of_grpc(error) if may_ask else None)
 
 
 _BY_STATE: Final[dict[str, ErrorClass]] = {
@@ -241,6 +194,7 @@ def by_sqlstate(error: BaseException) -> Classification | None:
 
 _MCP: Final[dict[int, ErrorClass]] = {
     408: "timeout",  # SDK 1 reports its own time limit by HTTP's number
+    429: "rate_limited",  # some servers do the same
     -32000: "transport",  # connection closed
     -32001: "timeout",  # request timeout
     -32002: "invalid_input",  # resource not found
@@ -253,14 +207,24 @@ _MCP: Final[dict[int, ErrorClass]] = {
 }
 
 
+_MAY_BE_LIMITED: Final = frozenset({None, "rate_limited", "server", "transport"})
+"""What the codes say for which servers have no better one, as -32000 and -32603."""
+
+
 def by_mcp_code(error: BaseException) -> Classification | None:
-    """Return the class of an MCP error, None for other exceptions. An unknown code is ``tool``, because the server answered."""
+    """Return the class of an MCP error, None for other exceptions. An unknown code is ``tool``, because the server answered.
+
+    If the code isn't about the request, the error's ``data`` may say that the server is limited or overloaded.
+    """
     if not type_of(error).libraries & {"mcp", "mcp_types", "fastmcp"}:
         return None
-    code = getattr(getattr(error, "error", None), "code", None)
+    inner = getattr(error, "error", None)
+    code = getattr(inner, "code", None)
     if not is_whole(code):
         return None
-    return Classification(_MCP.get(code, "tool"))
+    found = _MCP.get(code)
+    said = by_data(getattr(inner, "data", None)) if found in _MAY_BE_LIMITED else None
+    return said or Classification(found or "tool")
 
 
 def by_adk_type(error: BaseException) -> Classification | None:

@@ -18,6 +18,7 @@ from switchgear.classify.by_code import (
 from switchgear.classify.by_type import ErrorType, type_of
 from switchgear.classify.classification import IGNORE, Classification
 from switchgear.classify.tool_failure import is_refusal
+from switchgear.classify.waits import of_error
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_schemas.enums import ErrorClass
 
@@ -57,8 +58,9 @@ def classify(error: BaseException) -> Classification:
 
     * A cancelled call, also by ``KeyboardInterrupt`` or a closed generator, is ``cancelled``. A guard makes a ``timeout`` of it if
       its caller gave up after it was overdue.
-    * 429 is ``rate_limited`` and 5xx is ``server``, both with ``Retry-After``. 408 and 504 are ``timeout``. 401, 402, 403 and
-      407 are ``auth``. 499 is ``cancelled``. Other 4xx are ``invalid_input``. A redirect is ``tool``.
+    * 429 is ``rate_limited``, and 5xx is ``server``. 429, 503 and 529 have the wait that was asked for: see
+      :mod:`switchgear.classify.waits`. 408 and 504 are ``timeout``. 401, 402, 403 and 407 are ``auth``. 499 is ``cancelled``.
+      Other 4xx are ``invalid_input``. A redirect is ``tool``.
     * ``TimeoutError`` is ``timeout``. ``OSError`` is ``transport``: connections, name lookups, TLS. Of its subclasses,
       ``PermissionError`` is ``auth``, and missing or existing files are ``invalid_input``.
     * ``TypeError`` and ``ValueError`` are ``invalid_input``: the tool works, but its argument is wrong. ``JSONDecodeError``
@@ -108,7 +110,8 @@ def _by_type(error: BaseException, depth: int) -> _Seen:
     kind = type_of(error)
     found = _by_name(kind)
     if kind.by_library is not None and found not in _GENERIC:
-        return _Seen(Classification(found), "carried" if found == "policy" else "library")
+        wait = of_error(error) if found == "rate_limited" else None
+        return _Seen(Classification(found, wait), "carried" if found == "policy" else "library")
     cause = None if error.__cause__ is None or depth >= _DEEPEST else _seen(error.__cause__, depth + 1)
     if cause is not None and _decides(cause, error):
         return cause
@@ -127,7 +130,10 @@ def _order(seen: _Seen) -> tuple[int, float, bool]:
 
 
 def _carried(error: BaseException) -> Classification | None:
-    return next((found for rule in _RULES if (found := rule(error)) is not None), None)
+    found = next((found for rule in _RULES if (found := rule(error)) is not None), None)
+    if found is None or found.error_class != "rate_limited" or found.retry_after_s is not None:
+        return found
+    return Classification("rate_limited", of_error(error))
 
 
 def _says_policy(error: BaseException) -> bool:

@@ -8,8 +8,10 @@ from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
+from switchgear.classify.by_code import by_data
 from switchgear.classify.classification import IGNORE, Classification
 from switchgear.classify.tool_failure import is_refusal, read_tool_failure
+from switchgear.classify.waits import in_data
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_schemas.enums import ErrorClass
 from switchgear_schemas.globs import matches
@@ -43,7 +45,7 @@ def classify_result(result: Any, *, by_text: TextRule | None = None) -> Classifi
     The class is ``tool``: the server answered, so "no such city" three times must not open the circuit, nor a dead link that a
     tool was asked to fetch. A refusal of another guard, which its words show, is ``policy``. If the texts of a server tell its own
     outages, give ``by_text``. If the result says in its ``_meta`` what failed, that decides: see
-    :mod:`switchgear.classify.tool_failure`.
+    :mod:`switchgear.classify.tool_failure`. So does a status of 429, 503 or 529 there, or how long to wait.
 
     A request for input (MCP's ``InputRequiredResult``) is neither a success nor a failure: ``IGNORE``.
 
@@ -61,7 +63,9 @@ def classify_result(result: Any, *, by_text: TextRule | None = None) -> Classifi
     if said is not None:
         return said
     found = (by_text or refusal_in_text)(result_text(result))
-    return found if isinstance(found, Classification) else Classification(found or "tool")
+    if isinstance(found, Classification):
+        return found
+    return Classification(found or "tool", _wait_in_content(result) if found in {"rate_limited", "server"} else None)
 
 
 def _flag(result: Any) -> bool:
@@ -137,10 +141,21 @@ def _says(result: Any) -> Literal["failed", "asks"] | None:
 def _said_in_meta(result: Any) -> Classification | None:
     """Return the class that a failed result names in its ``_meta``, None without one."""
     try:
-        if isinstance(result, Mapping):
-            return read_tool_failure(result.get("_meta") or result.get("meta"))
-        return read_tool_failure(getattr(result, "meta", None))
+        mapped = isinstance(result, Mapping)
+        meta = (result.get("_meta") or result.get("meta")) if mapped else getattr(result, "meta", None)
+        return read_tool_failure(meta) or by_data(meta)
     except Exception:  # noqa: BLE001 - see above; the result is a failure all the same
+        return None
+
+
+def _wait_in_content(result: Any) -> float | None:
+    """Return the seconds that the structured content of a failed result asks to wait. It never says the class: it may be about a target."""
+    try:
+        if isinstance(result, Mapping):
+            return in_data(result.get("structuredContent") or result.get("structured_content"))
+        found = getattr(result, "structured_content", None)
+        return in_data(getattr(result, "structuredContent", None) if found is None else found)
+    except Exception:  # noqa: BLE001 - see above
         return None
 
 

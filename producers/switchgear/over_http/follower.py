@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 
-from switchgear.classify.by_code import from_headers as retry_after_s
+from switchgear.classify.waits import from_headers as retry_after_s
 from switchgear.follower.base import Follower
 from switchgear.follower.table import CircuitTable
 from switchgear.follower.view import CircuitView

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from switchgear.classify.by_code import from_headers as retry_after_s
+from switchgear.classify.waits import from_headers as retry_after_s
 from switchgear.over_http.gateway import Gateway
 
 DENIED_RETRY_S: Final = 60.0

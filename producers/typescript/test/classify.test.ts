@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { APICallError, InvalidToolInputError, LoadAPIKeyError, RetryError } from "ai";
 import { McpError } from "@modelcontextprotocol/sdk/types.js";
 import { z } from "zod";
-import { CallTimeoutError, CircuitOpenError, classify } from "../src/index.js";
+import { CallTimeoutError, CircuitOpenError, classify, classifyResult, outageInText } from "../src/index.js";
 
 function carrying(fields: Record<string, unknown>, message = "failed"): Error {
   return Object.assign(new Error(message), fields);
@@ -60,6 +60,41 @@ describe("errors that real clients throw", () => {
     assert.equal(classify(new McpError(1234, "its own")).errorClass, "tool");
   });
 
+  it("an MCP error says in its data that the server is limited", () => {
+    const limited = { errorClass: "rate_limited", retryAfterS: 30 };
+    assert.deepEqual(classify(new McpError(-32603, "slow", { status: 429, retryAfter: 30 })), limited);
+    assert.deepEqual(classify(new McpError(-32029, "slow", { retry_after: "30" })), limited);
+    assert.equal(classify(new McpError(-32602, "wrong", { status: 429 })).errorClass, "invalid_input");
+    assert.equal(classify(new McpError(1234, "its own", { tool: { retry_after: 3 } })).errorClass, "tool");
+  });
+
+  it("a failed result says in its _meta that the server is limited, and in its content only how long", () => {
+    const failed = { isError: true, content: [{ type: "text", text: "HTTP error 429" }] };
+    const limited = { errorClass: "rate_limited", retryAfterS: 9 };
+    assert.deepEqual(classifyResult({ ...failed, _meta: { retry_after: 9 } }), limited);
+    const content = { status: 429, retry_after: 9 };
+    assert.deepEqual(classifyResult({ ...failed, structuredContent: content }), { errorClass: "tool" });
+    assert.deepEqual(classifyResult({ ...failed, structuredContent: content }, outageInText), limited);
+  });
+
+  it("the wait of a limit goes with the class, and an error that can't be read keeps its class", () => {
+    const headers = { "x-ratelimit-reset-requests": "6m0s", "x-ratelimit-remaining-requests": "0" };
+    assert.deepEqual(classify(carrying({ status: 429, headers })), { errorClass: "rate_limited", retryAfterS: 360 });
+    const broken = new Proxy({}, { get: () => { throw new Error("no") }, ownKeys: () => { throw new Error("no") } }); // prettier-ignore
+    assert.deepEqual(classify(carrying({ status: 429, headers: broken })), {
+      errorClass: "rate_limited",
+      retryAfterS: null,
+    });
+    let deep: unknown = { retry_after: 3 };
+    for (let at = 0; at < 1000; at++) {
+      deep = { deep };
+    }
+    assert.deepEqual(classify(carrying({ status: 429, body: deep, error: deep })), {
+      errorClass: "rate_limited",
+      retryAfterS: null,
+    });
+  });
+
   it("errors of the AI SDK have the class of their status, or of what they wrap", () => {
     const limited = new APICallError({
       message: "slow",
@@ -72,6 +107,14 @@ describe("errors that real clients throw", () => {
     assert.deepEqual(classify(new RetryError({ message: "again", reason: "maxRetriesExceeded", errors: [limited] })), {
       errorClass: "rate_limited",
       retryAfterS: 3,
+    });
+    const ofGoogle = {
+      error: { details: [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: "37s" }] },
+    };
+    const told = { message: "slow", url: "", requestBodyValues: {}, statusCode: 429, responseHeaders: { server: "x" } };
+    assert.deepEqual(classify(new APICallError({ ...told, responseBody: JSON.stringify(ofGoogle) })), {
+      errorClass: "rate_limited",
+      retryAfterS: 37,
     });
     assert.equal(classify(new LoadAPIKeyError({ message: "none" })).errorClass, "auth");
     assert.equal(

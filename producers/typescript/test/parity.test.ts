@@ -21,10 +21,11 @@ import {
   type ResultKind,
   type Status,
 } from "../src/breaker/values.js";
-import { byMcpCode, classOfStatus, retryAfterIn } from "../src/classify/by-code.js";
+import { byMcpCode, classOfStatus } from "../src/classify/by-code.js";
 import { outageInText, refusalInText } from "../src/classify/by-text.js";
 import { classifyResult } from "../src/classify/result.js";
 import { isRefusal, toolFailure } from "../src/classify/tool-failure.js";
+import { retryAfterIn, waitInData } from "../src/classify/waits.js";
 import { familyFinder } from "../src/families.js";
 import { readView } from "../src/fleet/view.js";
 import { noticeOf } from "../src/prompts/notice.js";
@@ -54,6 +55,7 @@ interface Answers {
   results: [unknown, string | null, string | null][];
   names: [unknown, string | null][];
   headers: [Record<string, string>, number | null][];
+  asked: [unknown, number | null][];
   globs: [string, string, boolean][];
   families: [string, string, string | null][];
   causes: [Record<string, unknown>, string][];
@@ -265,10 +267,16 @@ describe("the same answers as the Python client", () => {
     }
   });
 
-  it("Retry-After is read in the same way", () => {
+  it("headers ask to wait as long", () => {
     for (const [headers, seconds] of answers.headers) {
       near(retryAfterIn(headers, 1_445_412_470), seconds, JSON.stringify(headers));
       near(retryAfterIn(new Headers(headers), 1_445_412_470), seconds, JSON.stringify(headers));
+    }
+  });
+
+  it("data asks to wait as long", () => {
+    for (const [data, seconds] of answers.asked) {
+      near(waitInData(data, 1_445_412_470), seconds, JSON.stringify(data));
     }
   });
 

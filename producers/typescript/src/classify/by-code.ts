@@ -2,6 +2,7 @@
 import type { ErrorClass } from "../breaker/policy.js";
 import type { Classification } from "./classification.js";
 import { isRecord } from "./tool-failure.js";
+import { waitInData, waitOf } from "./waits.js";
 
 /** An error's fields, whatever its type. */
 export type Fields = Record<string, unknown>;
@@ -35,7 +36,7 @@ export function byStatus(error: Fields): Classification | null {
   }
   const found = classOfStatus(status);
   const mayAsk = found === "rate_limited" || OVERLOADED.includes(status);
-  return { errorClass: found, retryAfterS: mayAsk ? retryAfterOf(error) : null };
+  return { errorClass: found, retryAfterS: mayAsk ? waitOf(error) : null };
 }
 
 function httpStatus(error: Fields): number | null {
@@ -54,55 +55,24 @@ function httpStatus(error: Fields): number | null {
   return null;
 }
 
-function retryAfterOf(error: Fields): number | null {
-  const direct = error["retryAfter"] ?? error["retry_after"];
-  if (typeof direct === "number" && direct >= 0 && Number.isFinite(direct)) {
-    return direct;
-  }
-  const response = error["response"];
-  const holders = [isRecord(response) ? response["headers"] : null, error["headers"], error["responseHeaders"]];
-  for (const headers of holders) {
-    if (isRecord(headers)) {
-      return retryAfterIn(headers);
-    }
-  }
-  return null;
-}
+const STATUS_FIELDS = ["status", "statusCode", "status_code", "httpStatus", "http_status"];
 
 /**
- * Return the seconds in `retry-after-ms` (OpenAI, Azure) or `Retry-After`, null for an unreadable value.
+ * Return the class of what a server says about its failure in fields of its own, null if it says nothing: MCP's `error.data` and `_meta`.
  *
- * @param headers A `Headers` object, or a plain object.
- * @param now The wall clock, in seconds since 1970, for dates.
+ * It is that of a `status` of 429, 503 or 529. Without one, it is `rate_limited` if the server asks to wait. Don't give it what a tool
+ * returned as its content: that may be about something else.
  */
-export function retryAfterIn(headers: object, now: number = Date.now() / 1000): number | null {
-  const milliseconds = seconds(header(headers, "retry-after-ms"));
-  if (milliseconds !== null) {
-    return milliseconds / 1000;
-  }
-  const value = header(headers, "retry-after");
-  const found = seconds(value);
-  if (found !== null || typeof value !== "string") {
-    return found;
-  }
-  // A date without a zone (asctime's form) is UTC (RFC 9110, 5.6.7).
-  const date = Date.parse(/[A-Z]{3}$|[+-]\d{4}$/.test(value) ? value : `${value} GMT`);
-  return /[a-z]/i.test(value) && !Number.isNaN(date) ? Math.max(0, date / 1000 - now) : null;
-}
-
-function header(headers: object, name: string): unknown {
-  if (typeof (headers as Headers).get === "function") {
-    return (headers as Headers).get(name);
-  }
-  return Object.entries(headers).find(([key]) => key.toLowerCase() === name)?.[1];
-}
-
-function seconds(value: unknown): number | null {
-  if (typeof value !== "number" && (typeof value !== "string" || value.trim() === "")) {
+export function byData(data: unknown): Classification | null {
+  if (!isRecord(data)) {
     return null;
   }
-  const found = Number(value);
-  return found >= 0 && Number.isFinite(found) ? found : null;
+  const status = STATUS_FIELDS.map((name) => data[name]).find((value) => Number.isInteger(value)) as number | undefined;
+  if (status === 429 || (status !== undefined && OVERLOADED.includes(status))) {
+    return { errorClass: classOfStatus(status), retryAfterS: waitInData(data) };
+  }
+  const wait = waitInData(data, undefined, 1);
+  return wait === null ? null : { errorClass: "rate_limited", retryAfterS: wait };
 }
 
 const SYSTEM_CODES: Record<string, ErrorClass> = {};
@@ -133,6 +103,7 @@ export function bySystemCode(error: Fields): Classification | null {
 }
 
 const MCP: Record<number, ErrorClass> = {
+  429: "rate_limited", // some servers use HTTP's number
   [-32000]: "transport", // connection closed
   [-32001]: "timeout", // request timeout
   [-32002]: "invalid_input", // resource not found
@@ -144,13 +115,21 @@ const MCP: Record<number, ErrorClass> = {
   [-32700]: "server",
 };
 
-/** Return the class of an MCP error, null for other errors. An unknown code is `tool`, because the server answered. */
+/** What the codes say for which servers have no better one, as -32000 and -32603. */
+const MAY_BE_LIMITED: readonly (ErrorClass | undefined)[] = [undefined, "rate_limited", "server", "transport"];
+
+/**
+ * Return the class of an MCP error, null for other errors. An unknown code is `tool`, because the server answered. If the code isn't
+ * about the request, the error's `data` may say that the server is limited or overloaded.
+ */
 export function byMcpCode(error: Fields): Classification | null {
   const code = error["code"];
   if (error["name"] !== "McpError" || !Number.isInteger(code)) {
     return null;
   }
-  return { errorClass: MCP[code as number] ?? "tool" };
+  const found = MCP[code as number];
+  const said = MAY_BE_LIMITED.includes(found) ? byData(error["data"]) : null;
+  return said ?? { errorClass: found ?? "tool" };
 }
 
 /** By number, from 0 (OK) to 16 (UNAUTHENTICATED). */
@@ -204,7 +183,7 @@ export function byAwsName(error: Fields): Classification | null {
   const found = AWS.find(([pattern]) => pattern.test(name))?.[1];
   return found === undefined
     ? null
-    : { errorClass: found, retryAfterS: found === "rate_limited" ? retryAfterOf(error) : null };
+    : { errorClass: found, retryAfterS: found === "rate_limited" ? waitOf(error) : null };
 }
 
 const BY_STATE: Record<string, ErrorClass> = { "42501": "auth", "57014": "timeout" };

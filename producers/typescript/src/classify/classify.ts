@@ -3,6 +3,7 @@ import { byAwsName, byGrpcCode, byMcpCode, bySqlState, byStatus, bySystemCode, t
 import { MAX_TEXT } from "./by-text.js";
 import type { Classification } from "./classification.js";
 import { isRefusal } from "./tool-failure.js";
+import { waitOf } from "./waits.js";
 
 /** The first answer decides. What the error carries comes before its type. */
 const RULES = [byAwsName, byGrpcCode, byMcpCode, byStatus, bySqlState, bySystemCode];
@@ -53,7 +54,7 @@ const NO_ANSWER =
  * Return the class of an error, by what it carries (a status, a code) and then by its name. Never throws.
  *
  * - An aborted call (`AbortError`) is `cancelled`. A guard makes a `timeout` of it if it was overdue. `TimeoutError` is `timeout`.
- * - 429 is `rate_limited` and 5xx is `server`, both with Retry-After. 408 and 504 are `timeout`. 401, 402, 403 and 407 are `auth`. 499
+ * - 429 is `rate_limited` and 5xx is `server`. 429, 503 and 529 have the wait that was asked for. 408 and 504 are `timeout`. 401, 402, 403 and 407 are `auth`. 499
  *   is `cancelled`. Other 4xx are `invalid_input`.
  * - System codes and fetch's own errors are `transport` or `timeout`.
  * - `CircuitOpenError`, also only its text, is `policy`: another tool, which this one calls, is unavailable.
@@ -100,7 +101,8 @@ function seen(error: unknown, depth: number): Seen {
   for (const rule of RULES) {
     const found = rule(fields);
     if (found !== null) {
-      return { found, carried: true };
+      const wait = found.errorClass === "rate_limited" ? (found.retryAfterS ?? waitOf(fields)) : null;
+      return { found: wait === null ? found : { ...found, retryAfterS: wait }, carried: true };
     }
   }
   if (named !== undefined && fields["name"] !== "FetchError") {

@@ -1,8 +1,10 @@
 /** Classify results: a tool of MCP or of an agent framework that fails may return an error instead of throwing one. */
 import type { ErrorClass } from "../breaker/policy.js";
+import { byData } from "./by-code.js";
 import { MAX_TEXT, refusalInText } from "./by-text.js";
 import { IGNORE, type Classification } from "./classification.js";
 import { isRecord, readToolFailure } from "./tool-failure.js";
+import { waitInData } from "./waits.js";
 
 /** A rule of yours for the text of a failed result. */
 export type TextRule = (text: string) => Classification | ErrorClass | null;
@@ -13,7 +15,7 @@ export type TextRule = (text: string) => Classification | ErrorClass | null;
  * A failure is an object with `content` whose `isError` or `is_error` is true: MCP's `CallToolResult`. Its class is `tool`, because the
  * server answered: "no such city" three times must not open the circuit, nor a dead link that a tool was asked to fetch. A refusal of
  * another guard, which its words show, is `policy`. If the texts of a server tell its own outages, give `byText`. If the result says in
- * its `_meta` what failed, that decides. A request for input (MCP's `InputRequiredResult`) is neither a success nor a failure.
+ * its `_meta` what failed, that decides; so does a status of 429, 503 or 529 there, or how long to wait. A request for input (MCP's `InputRequiredResult`) is neither a success nor a failure.
  *
  * @param result What the tool returned.
  * @param byText Returns the class of a text, or null for `tool`. `outageInText` is such a function. The default knows refusals only.
@@ -28,12 +30,19 @@ export function classifyResult(result: unknown, byText: TextRule = refusalInText
   if (result["isError"] !== true && result["is_error"] !== true) {
     return null;
   }
-  const said = readToolFailure(result["_meta"] ?? result["meta"]);
+  const meta = result["_meta"] ?? result["meta"];
+  const said = readToolFailure(meta) ?? byData(meta);
   if (said !== null) {
     return said;
   }
   const found = byText(resultText(result)) ?? "tool";
-  return typeof found === "string" ? { errorClass: found } : found;
+  if (typeof found !== "string") {
+    return found;
+  }
+  // Structured content says how long, and never the class: it may be about a target.
+  const limited = found === "rate_limited" || found === "server";
+  const wait = limited ? waitInData(result["structuredContent"] ?? result["structured_content"]) : null;
+  return wait === null ? { errorClass: found } : { errorClass: found, retryAfterS: wait };
 }
 
 /** Return the text of a failed result, at most 2,000 characters. */

@@ -1,4 +1,4 @@
-import { retryAfterIn } from "../classify/by-code.js";
+import { retryAfterIn } from "../classify/waits.js";
 import { isRecord } from "../classify/tool-failure.js";
 import { GatewayError, jsonIn, messageOf, problemIn, type GatewayHttp, type GatewayResponse } from "../wire/http.js";
 import { mintEmitterId, mintId } from "../wire/ids.js";

@@ -1,4 +1,4 @@
-import { retryAfterIn } from "../classify/by-code.js";
+import { retryAfterIn } from "../classify/waits.js";
 import { isRecord } from "../classify/tool-failure.js";
 import { SwitchgearError } from "../errors.js";
 import { GatewayError, messageOf, problemIn, type GatewayHttp } from "../wire/http.js";

@@ -1,5 +1,5 @@
 import { admits, phaseOf, recoveryInWords } from "../breaker/ramp.js";
-import { retryAfterIn } from "../classify/by-code.js";
+import { retryAfterIn } from "../classify/waits.js";
 import { isRecord } from "../classify/tool-failure.js";
 import type { Emitter } from "../emitter/emitter.js";
 import type { Outcomes } from "../emitter/outcomes.js";

@@ -22,9 +22,10 @@ from switchgear.breaker.cusum import solve
 from switchgear.breaker.ramp import admits, in_words, phase_of
 from switchgear.breaker.states import wait_s
 from switchgear.breaker.values import Cause, family_result_kind
-from switchgear.classify.by_code import _MCP, class_of_status, from_headers
+from switchgear.classify.by_code import _MCP, class_of_status
 from switchgear.classify.result import classify_result, outage_in_text
 from switchgear.classify.tool_failure import META_KEY, is_refusal, tool_failure
+from switchgear.classify.waits import from_headers, in_data
 from switchgear.follower.view import CauseView
 from switchgear.guard.rejections import Rejection
 from switchgear.prompts import Unavailable, listed_name, notice
@@ -294,7 +295,46 @@ HEADERS = [
     {"Retry-After": "-1"},
     {"Retry-After": "soon"},
     {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"},
+    {"Retry-After": "Wed, 21 Oct 2015 07:28:20 GMT", "Date": "Wed, 21 Oct 2015 07:28:00 GMT"},
+    {"Retry-After": "Wed Oct 21 07:28:00 2015"},
+    {"Retry-After": "999999999"},
+    *({"Retry-After": value} for value in ("nan", "0x10", "1e309", "1_0", "9" * 400, "1h" * 60, "", "1445412500")),
+    *({"x-ratelimit-reset-requests": value} for value in ("6m0s", "20ms", "2m59.56s", "1h2m3s", "1d", "6m 0s", "m")),
+    {"X-RateLimit-Reset": "1445412515"},
+    {"x-rate-limit-reset": "1445412515000"},
+    {"x-ratelimit-reset": "45", "x-ratelimit-remaining": "9"},
+    {"X-RateLimit-Reset": "1445412471.5", "X-RateLimit-Reset-After": "1.5", "X-RateLimit-Remaining": "0"},
+    {"anthropic-ratelimit-requests-reset": "2015-10-21T07:28:10Z"},
+    {"anthropic-ratelimit-tokens-reset": "2015-10-21T09:28:10.5+02:00"},
+    {"anthropic-priority-input-tokens-reset": "2015-10-21T07:28:10"},
+    {"anthropic-ratelimit-requests-reset": "2015-13-21T07:28:10Z"},
+    {"ratelimit-reset": "30"},
+    {"RateLimit": "limit=100, remaining=0, reset=30"},
+    {"RateLimit": '"default";r=0;t=30'},
+    {"RateLimit": '"day";r=0;t=40, "hour"; r=5; t=900'},
+    {"RateLimit": '"default";r=0;t='},
+    {"x-ratelimit-reset-requests": "6m0s", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-tokens": "2s"},
+    {"x-ratelimit-reset-requests": "6m0s", "x-ratelimit-remaining-requests": "3", "x-ratelimit-reset-tokens": "2s"},
+    {"x-ratelimit-resettime": "30", "x-password-reset": "30"},
     {},
+]
+_RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "37.5s"}
+ASKED = [
+    {"error": {"code": 429, "details": [{"@type": "type.googleapis.com/google.rpc.Help"}, _RETRY_INFO]}},
+    [{"error": {"details": [_RETRY_INFO]}}],
+    {"retryDelay": "37s"},
+    {"retry_after": 3},
+    {"retryAfter": "3"},
+    {"retry-after-seconds": 3},
+    {"retryAfterMs": 1500},
+    {"retry_after": "later", "error": {"retry_after": 4}},
+    {"retry_after": True},
+    {"error": {"metadata": {"headers": {"X-RateLimit-Reset": "1445412515000"}}}},
+    {"a": {"a": {"a": {"a": {"a": {"retry_after": 3}}}}}},
+    {"a": {"a": {"a": {"a": {"a": {"a": {"retry_after": 3}}}}}}},
+    [*([{}] * 20), {"retry_after": 3}],
+    "retry_after",
+    None,
 ]
 NAMES = ["mcp:github:search", "mcp:github:a:b", "mcp:github", "mcp::x", "search", "mcp:x:", ":a:b"]
 GLOBS = [
@@ -392,6 +432,7 @@ def answers() -> dict[str, Any]:
         "globs": [[glob, name, matches(glob, name)] for glob in GLOBS for name in GLOBBED],
         "names": [[tool, listed_name(tool)] for tool in TOOLS],
         "headers": [[headers, from_headers(headers, now=lambda: 1_445_412_470.0)] for headers in HEADERS],
+        "asked": [[data, in_data(data, now=lambda: 1_445_412_470.0)] for data in ASKED],
         "families": [[pattern, name, family_of(name, pattern)] for pattern in PATTERNS for name in NAMES],
         "causes": [[_values(cause), str(cause)] for cause in CAUSES],
         "numbers": [[value, f"{value:g}", f"{value:.4g}"] for value in NUMBERS],

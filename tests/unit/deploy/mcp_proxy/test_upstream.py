@@ -9,10 +9,11 @@ import pytest
 from mcp import MCPError
 
 from switchgear import BreakerPolicy
+from switchgear.classify import Classification, classify
 from switchgear.integrations.tool_calls import ToolCalls
 from switchgear.telemetry.hooks import FunctionHooks
 from switchgear_cli.mcp_proxy.connection import Ending
-from switchgear_cli.mcp_proxy.errors import ServerDownError
+from switchgear_cli.mcp_proxy.errors import ServerDownError, ServerStatusError
 from switchgear_cli.mcp_proxy.servers import CommandServer
 from switchgear_cli.mcp_proxy.upstream import Upstream
 from tests.support.local_client import local_client
@@ -47,6 +48,9 @@ class FakeConnection:
         self._end.set()
 
     async def send_request(self, request, _result, **_options):
+        if self._world.limited:
+            self.ending.status_code, self.ending.wait_s = 429, 30
+            raise MCPError(types.INTERNAL_ERROR, "Server returned an error response")
         if self._world.closes_answers:
             raise MCPError(types.CONNECTION_CLOSED, "SSE stream ended")
         if request.method != "tools/call" or self._world.answers:
@@ -60,7 +64,7 @@ class World:
 
     def __init__(self, policy=FIVE):
         self.now = 0.0
-        self.up, self.answers, self.closes_answers = True, False, False
+        self.up, self.answers, self.closes_answers, self.limited = True, False, False, False
         self.connections, self.outcomes = [], []
         hooks = [FunctionHooks(on_outcome=self.outcomes.append)]
         self.gear = local_client(lambda: self.now, local_policies=policy, hooks=hooks)
@@ -186,3 +190,11 @@ async def test_a_probe_in_the_restart_pause_decides_nothing_and_the_next_call_pr
     world.now += 2
     world.up = world.answers = True
     assert await world.call("tool-0") == {"content": []}
+
+
+@in_virtual_time
+async def test_a_limited_server_says_in_its_headers_how_long_to_wait(world):
+    world.limited = True
+    with pytest.raises(ServerStatusError, match="429") as raised:
+        await world.call()
+    assert classify(raised.value) == Classification("rate_limited", 30)

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from switchgear import CallTimeoutError
 from switchgear.classify import IGNORE, Classification, classify
-from switchgear.classify.by_code import retry_after
+from switchgear.classify.waits import of_error
 from switchgear.guard.rejections import Rejection
 from switchgear_schemas.errors import BrokerUnavailableError
 from switchgear_schemas.execution import ErrorClass
@@ -157,16 +157,16 @@ def test_reads_a_wait_until_an_http_date():
 
 
 def test_date_in_the_past_is_a_wait_of_zero():
-    assert retry_after(answered(429, {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"})) == 0
+    assert of_error(answered(429, {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"})) == 0
 
 
 @pytest.mark.parametrize("value", ["soon", "", "-5"])
 def test_unreadable_wait_is_none(value):
-    assert retry_after(answered(429, {"Retry-After": value})) is None
+    assert of_error(answered(429, {"Retry-After": value})) is None
 
 
 def test_reads_the_attribute_retry_after():
-    assert retry_after(foreign("discord", "RateLimited", retry_after=2.5)) == 2.5
+    assert of_error(foreign("discord", "RateLimited", retry_after=2.5)) == 2.5
 
 
 @pytest.mark.slow
