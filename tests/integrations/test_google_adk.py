@@ -206,16 +206,22 @@ class TestGoogleAdk(AdapterSuite):
         assert event["error_class"] == found
 
     @pytest.mark.parametrize(
-        ("error", "found"),
+        ("kind", "error", "found"),
         [
-            ("MCP tool execution failed: Connection closed", "transport"),
-            ("Connection closed", "tool"),
-            ("MCP tool execution failed: the page says: Connection closed", "tool"),
+            ("McpTool", "MCP tool execution failed: Connection closed", "transport"),
+            ("McpTool", "Unexpected error during MCP tool execution: Failed to create MCP session: x", "transport"),
+            ("McpTool", "Connection closed", "tool"),
+            ("McpTool", "MCP tool execution failed: the page says: Connection closed", "tool"),
+            ("FunctionTool", "MCP tool execution failed: Connection closed", "tool"),
         ],
     )
-    def test_words_of_the_framework_for_a_server_that_died_count_as_the_whole_text_alone(self, error, found) -> None:
+    def test_words_of_the_framework_for_a_server_that_died_count_for_its_mcp_tools_alone(
+        self, kind, error, found
+    ) -> None:
         fleet = InMemoryFleet()
-        _run(fleet, [_tool(SuiteTool(does=lambda _: {"error": error}))])
+        tool = _tool(SuiteTool(does=lambda _: {"error": error}))
+        tool.__class__ = type(kind, (FunctionTool,), {})
+        _run(fleet, [tool])
         (event,) = fleet.events(FORECAST)
         assert event["error_class"] == found
 

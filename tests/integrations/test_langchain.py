@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import ToolRetryMiddleware
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.tools import ToolException, tool
+from langchain_core.tools import InjectedToolCallId, ToolException, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
-from langgraph.types import interrupt
+from langgraph.types import Command, interrupt
 
 from switchgear import BreakerPolicy, Switchgear, SwitchgearError
 from switchgear.integrations.langchain import SwitchgearMiddleware
@@ -142,7 +142,25 @@ def test_retries_outside_and_inside_count_one_failure_each():
         agent = create_agent(model, [failing], middleware=middleware if first else middleware[::-1])
         with contextlib.suppress(ConnectionError):
             agent.invoke({"messages": [("user", "weather?")]})
-        assert [event.get("error_class") for event in fleet.events()].count("transport") == 1
+        assert [event.get("error_class") for event in fleet.events()] == ["transport"]
+
+
+def test_a_tool_that_answers_with_commands_failed_if_its_message_is_an_error():
+    fleet = InMemoryFleet()
+
+    @tool
+    def get_forecast(city: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Any:
+        """Return the weather of a city."""
+        message = ToolMessage(f"no forecast for {city}", tool_call_id=tool_call_id, status="error")
+        found = Command(update={"messages": [message]})
+        return found if city == "Oslo" else [Command(update={}), message]
+
+    for number, city in enumerate(("Oslo", "Rome")):
+        asked = AIMessage("", tool_calls=[{"name": "get_forecast", "args": {"city": city}, "id": f"{number}"}])
+        model = ScriptedModel(messages=iter([asked, AIMessage("done")]), seen=[])
+        agent = create_agent(model, [get_forecast], middleware=[SwitchgearMiddleware(fleet.gear())])
+        agent.invoke({"messages": [("user", "weather?")]})
+    assert [event.get("error_class") for event in fleet.events()] == ["tool", "tool"]
 
 
 def test_tool_node_of_a_graph_of_ones_own_is_guarded():

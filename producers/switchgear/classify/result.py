@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
 from switchgear.classify.by_code import by_data
@@ -18,6 +19,8 @@ from switchgear_schemas.globs import matches
 
 MAX_TEXT: Final = 2_000
 """The most characters of a result's text to look at."""
+_MOST_MESSAGES: Final = 50
+"""The most parts of a Command's update to look at."""
 HARMLESS: Final = frozenset({bool, bytes, float, int, list, set, str, tuple, type(None)})
 """Types of results that can't be a failure."""
 _warnings: Final = BoundedLog(logging.getLogger("switchgear.guard"))
@@ -39,8 +42,8 @@ def classify_result(result: Any, *, by_text: TextRule | None = None) -> Classifi
 
     * a ``CallToolResult`` of the MCP SDKs or FastMCP, FastMCP's and LlamaIndex's tool results, or a dict with ``content``, whose
       ``is_error`` or ``isError`` is true;
-    * LangChain's ``ToolMessage`` with the status ``error``, CrewAI's ``ToolFailure``, Agent Framework's content with an
-      ``exception``.
+    * LangChain's ``ToolMessage`` with the status ``error``, also as the only answer in LangGraph's ``Command``; CrewAI's
+      ``ToolFailure``; Agent Framework's content with an ``exception``.
 
     The class is ``tool``: the server answered, so "no such city" three times must not open the circuit, nor a dead link that a
     tool was asked to fetch. A refusal of another guard, which its words show, is ``policy``. If the texts of a server tell its own
@@ -78,18 +81,49 @@ class _Form(NamedTuple):
     """How a type of results says that the tool failed."""
 
     failed: Callable[[Any], bool]
-    text: str = "content"
-    """The attribute with the failure's text."""
+    content: Callable[[Any], object] = lambda result: getattr(result, "content", None)
+    """Returns the failure's text, or its parts."""
+
+
+def _error_message(command: Any) -> Any:
+    """Return the error message in the update of a Command, None without one.
+
+    None too if an answer without an error is beside it: then the Command tells of several calls, as that of a graph within.
+    """
+    messages, found = _messages(command.update), None
+    for each in islice(messages if isinstance(messages, (list, tuple)) else (messages,), _MOST_MESSAGES):
+        kind: Any = type(each)  # for mypy, which takes a type for unhashable
+        if _form_of(kind) is _ANSWER:
+            if not _ANSWER.failed(each):
+                return None
+            found = each
+    return found
+
+
+def _messages(update: Any) -> Any:
+    """Return the ``messages`` of an update, which is a mapping, a list of pairs, an object, or the messages themselves."""
+    if isinstance(update, Mapping):
+        return update.get("messages")
+    if not isinstance(update, (list, tuple)):
+        return getattr(update, "messages", update)
+    pairs = (each for each in islice(update, _MOST_MESSAGES) if isinstance(each, tuple) and len(each) == 2)
+    return next((value for name, value in pairs if name == "messages"), update)
 
 
 _FLAGGED: Final = _Form(_flag)
+_ANSWER: Final = _Form(lambda message: message.status == "error")
+"""LangChain's message with what a tool answered."""
 _FORMS: Final[dict[tuple[str, str], _Form]] = {
     ("agent_framework", "Content"): _Form(
-        lambda content: content.type == "function_result" and content.exception is not None, "exception"
+        lambda content: content.type == "function_result" and content.exception is not None,
+        lambda content: content.exception,
     ),
-    ("crewai", "ToolFailure"): _Form(lambda _: True, "message"),
+    ("crewai", "ToolFailure"): _Form(lambda _: True, lambda failure: failure.message),
     ("fastmcp", "ToolResult"): _FLAGGED,
-    ("langchain_core", "ToolMessage"): _Form(lambda message: message.status == "error"),
+    ("langchain_core", "ToolMessage"): _ANSWER,
+    ("langgraph", "Command"): _Form(
+        lambda command: _error_message(command) is not None, lambda command: _error_message(command).content
+    ),
     ("llama_index", "ToolOutput"): _FLAGGED,
 }
 """By library and name of the type."""
@@ -174,8 +208,7 @@ def result_text(result: Any) -> str:
 
 def _content(result: Any) -> object:
     kind: Any = type(result)
-    form = _form_of(kind)
-    return getattr(result, "content" if form is None else form.text, None)
+    return (_form_of(kind) or _FLAGGED).content(result)
 
 
 def _status(codes: str) -> str:

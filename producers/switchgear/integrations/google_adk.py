@@ -15,7 +15,7 @@ from google.adk.tools.base_tool import BaseTool
 from google.genai import types
 
 from switchgear.classify import Classification
-from switchgear.classify.result import client_error
+from switchgear.classify.by_text import caught_error
 from switchgear.classify.tool_failure import META_KEY
 from switchgear.client import Switchgear
 from switchgear.guard.rejections import CircuitOpenError
@@ -27,8 +27,6 @@ MOST_RUNS: Final = 1_000
 
 _CONTROL: Final = frozenset({"exit_loop", "finish_task", "set_model_response", "transfer_to_agent"})
 """The framework's own tools that steer the run. They call nothing that can fail."""
-_MCP_FAILED: Final = "MCP tool execution failed: "
-"""How an McpTool begins its answer for an exception of its MCP client."""
 _REFLECTED: Final = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
 """How ReflectAndRetryToolPlugin marks its answers, in ``response_type``."""
 
@@ -163,7 +161,7 @@ class SwitchgearPlugin(BasePlugin):
             call.failed(text, failure="invalid_input")
         else:
             gear = self.calls.gear
-            found = _unanswered(text) or gear.classify_result(call.circuit, {"content": text, "isError": True})
+            found = _caught(tool, text) or gear.classify_result(call.circuit, {"content": text, "isError": True})
             if found == Classification("tool") and result.get("response_type") == _REFLECTED:
                 found = Classification("unknown")  # that plugin answers exceptions
             call.failed(text, failure=found, usage=gear.usage_of(call.circuit, result))
@@ -266,9 +264,13 @@ def _error_text(result: Any) -> str | None:
     return str(result.get("error_message", "")) if result.get("status") == "error" else None
 
 
-def _unanswered(text: str) -> Classification | None:
-    """Return the class of an McpTool's own text for a server that gave no answer, None for every other text."""
-    found = client_error(text.removeprefix(_MCP_FAILED)) if text.startswith(_MCP_FAILED) else None
+def _caught(tool: Any, text: str) -> Classification | None:
+    """Return the class of an exception that an McpTool turned into its answer. None for what a server or another tool says.
+
+    The type is found by its name, because its module needs the package ``mcp``.
+    """
+    by_mcp = any(base.__name__ == "McpTool" for base in type(tool).__mro__)
+    found = caught_error(text) if by_mcp else None
     return None if found is None else Classification(found)
 
 

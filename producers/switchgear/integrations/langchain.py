@@ -8,6 +8,7 @@ from typing import Any, Final
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
 
+from switchgear.classify.result import says_failed
 from switchgear.client import Switchgear
 from switchgear.guard.rejections import CircuitOpenError
 from switchgear.integrations.tool_calls import RefusedCall, StartedCall, ToolCalls
@@ -50,7 +51,7 @@ class SwitchgearMiddleware(AgentMiddleware):
             except CircuitOpenError as refused:
                 call.failed(refused)
                 return self._refused_inside(request, refused)
-            call.succeeded(result)
+            call.succeeded(_said(result))
             return result
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -66,7 +67,7 @@ class SwitchgearMiddleware(AgentMiddleware):
             except CircuitOpenError as refused:
                 call.failed(refused)
                 return self._refused_inside(request, refused)
-            call.succeeded(result)
+            call.succeeded(_said(result))
             return result
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
@@ -109,6 +110,11 @@ class SwitchgearMiddleware(AgentMiddleware):
             blocks = [] if prompt is None else list(prompt.content_blocks)
             changes["system_message"] = SystemMessage(content_blocks=[*blocks, {"type": "text", "text": notice}])
         return request.override(**changes)
+
+
+def _said(result: Any) -> Any:
+    """Return what a call's result says of its end: of a list of messages and Commands the one that failed, else the result."""
+    return next((each for each in result if says_failed(each)), result) if type(result) is list else result
 
 
 def _last_message(request: Any) -> Any:

@@ -171,13 +171,16 @@ class StartedCall:
     ) -> None:
         permit = self._permit
         assert permit is not None
-        again = self._attempt_of is not None and self._calls.failed_before(self._attempt_of)
-        if found == IGNORE or (again and found.error_class in DEFAULT_COUNTED):
+        asked = self._attempt_of
+        again = asked is not None and not permit.probe and self._calls.failed_before(asked, found.error_class)
+        if again and usage == NOTHING:
+            permit.release()  # the call has its event already
+        elif again or found == IGNORE:
             permit.ignore(error, duration_ms=duration_ms, **_costs(usage))
-            return
-        if self._attempt_of is not None and found.error_class in DEFAULT_COUNTED:
-            self._calls.remember_failed(self._attempt_of)
-        permit.failure(error, classification=found, duration_ms=duration_ms, **_costs(usage))
+        else:
+            if asked is not None:
+                self._calls.remember_failed(asked, found.error_class)
+            permit.failure(error, classification=found, duration_ms=duration_ms, **_costs(usage))
 
     def __enter__(self) -> Self:
         return self
@@ -219,7 +222,8 @@ class ToolCalls:
         self._terminal_after = terminal_after
         self._names: dict[tuple[str, ...], dict[str, str]] = {}
         self._refusals: OrderedDict[str, int] = OrderedDict()
-        self._failed: OrderedDict[int, object] = OrderedDict()
+        self._failed: OrderedDict[int, tuple[object, bool]] = OrderedDict()
+        """Calls of which an attempt failed, and whether with a class that counts."""
         self._lock = threading.Lock()
 
     # -- before the call ----------------------------------------------------------------------------------------------
@@ -267,7 +271,7 @@ class ToolCalls:
             session_id: The framework's name for the run or conversation.
             user_id: The user that the run is for.
             attempt_of: The framework's object for the call that the model asked for. Attempts of the same object are
-                retries of one call, and their failures count once.
+                retries of one call: their failures are one event. A success after them is one of its own, and so is a probe.
 
         Returns:
             A StartedCall, which is true, or a RefusedCall, which is false.
@@ -311,14 +315,15 @@ class ToolCalls:
 
     # -- retries of the framework -------------------------------------------------------------------------------------
 
-    def failed_before(self, call: object) -> bool:
-        """Return whether an attempt of this very object failed before."""
-        return self._failed.get(id(call)) is call
+    def failed_before(self, call: object, error_class: ErrorClass) -> bool:
+        """Return whether an attempt of this very object failed before, and said as much of the tool as ``error_class`` does."""
+        known, counted = self._failed.get(id(call), (None, False))
+        return known is call and (counted or error_class not in DEFAULT_COUNTED)
 
-    def remember_failed(self, call: object) -> None:
+    def remember_failed(self, call: object, error_class: ErrorClass) -> None:
         """Remember that an attempt of ``call`` failed."""
         with self._lock:
-            self._failed[id(call)] = call  # kept alive, so that no other object gets its id
+            self._failed[id(call)] = call, error_class in DEFAULT_COUNTED  # kept alive, so that no other gets its id
             if len(self._failed) > MOST_FAILED:
                 self._failed.popitem(last=False)
 

@@ -92,6 +92,11 @@ def plain_name(tool: str) -> str:
     return tool.split(":", 2)[2] if tool.startswith("mcp:") and tool.count(":") >= 2 else tool
 
 
+def tool_in_span_name(name: str) -> str:
+    """Return the tool that a span is named after: ``lookup`` of ``lookup.__call__``, as DSPy's instrumentation names it."""
+    return name.removesuffix(".__call__").removesuffix(".acall")
+
+
 def from_claude_name(tool: str | None) -> str | None:
     """Return ``mcp:server:tool`` for ``mcp__server__tool``, as coding agents name MCP tools. Other names stay."""
     found = split_mcp_name(tool or "")

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from switchgear.classify import classify
 from switchgear.classify.by_code import class_of_digits
+from switchgear.classify.by_text import quoted_error
 from switchgear.classify.result import MAX_TEXT, outage_in_text, refusal_in_text
 from switchgear.redaction import redact
 from switchgear_gateway.otlp.records import Span, text
@@ -23,10 +24,16 @@ _WORDS: Final[dict[str, ErrorClass]] = {
     "timeout": "timeout",
     "cancelled": "cancelled",
     "AbortError": "cancelled",  # JavaScript's AbortController
+    "TOOL_ERROR": "tool",  # google-adk's words for an error that the tool returned
+    "MCP_TOOL_ERROR": "tool",
+    "HTTP_ERROR": "tool",
+    "SKILL_SCRIPT_EXECUTION_ERROR": "tool",
 }
 """Values of ``error.type`` that no library raises."""
 _FETCH_FAILED: Final = ("TypeError", "fetch failed")
 """The exception of Node's ``fetch`` for a connection that failed. A TypeError with another message is a mistake in the call."""
+_NAMELESS: Final = frozenset({"", "_OTHER", "Exception", "BaseException", "Error"})
+"""What a source writes if it knows no type, or if it makes every error one of the same type, as LangSmith does."""
 _RPC_CODE: Final = re.compile(r"-32[0-9]{3}")
 _TYPE: Final = re.compile(r"[A-Za-z_][\w.$]{0,199}")
 _MAX_TYPE: Final = 200
@@ -46,11 +53,14 @@ def failure(error_type: str | None, message: str | None, *, otherwise: ErrorClas
 
     Args:
         error_type: A value of ``error.type`` or ``exception.type``: an exception's name, an HTTP status, a JSON-RPC code, or a word.
+            Without one, or with one that says nothing, the type that the message begins with decides: ``ValueError('no such city')``.
         message: The message of the exception or of the status. A stack trace after it is removed.
         otherwise: The class if neither says anything.
     """
     said = (message or "").partition("Traceback (most recent call last)")[0].strip()[:MAX_TEXT]
     named = (error_type or "").strip()[:_MAX_TYPE]
+    while named in _NAMELESS and (inner := quoted_error(said)) is not None:
+        named, said = inner
     found = "transport" if (named, said) == _FETCH_FAILED else _by_type(named) or otherwise
     if found in _GENERIC:
         found = refusal_in_text(said) or found
@@ -87,25 +97,37 @@ def _by_type(named: str) -> ErrorClass | None:
     if named in _WORDS:
         return _WORDS[named]
     if _RPC_CODE.fullmatch(named):
-        error = _exception("mcp", "MCPError", Exception)
-        error.error = SimpleNamespace(code=int(named))  # type: ignore[attr-defined] # as the SDK's has
-        return classify(error).error_class
+        return classify(_exception("mcp", "MCPError", error=SimpleNamespace(code=int(named)))).error_class
     if not _TYPE.fullmatch(named):
         return class_of_digits(named)
+    return _by_status_name(named) or _by_name(named)
+
+
+def _by_status_name(named: str) -> ErrorClass | None:
+    """Return the class of the name of an HTTP status, as google-adk writes it, or of a status of gRPC."""
+    if not named.isupper():
+        return None
+    of_http = _only_known(_exception("google", "Error", error_type=named))
+    return of_http or _only_known(_exception("grpc", "RpcError", code=lambda: SimpleNamespace(name=named)))
+
+
+def _by_name(named: str) -> ErrorClass | None:
+    """Return the class of an exception's name, with or without its module."""
     module, _, name = named.rpartition(".")
     base = getattr(builtins, name, None) if module in {"", "builtins"} else None
     if isinstance(base, type) and issubclass(base, BaseExceptionGroup):
         return None  # its members would say more
     if isinstance(base, type) and issubclass(base, BaseException):
-        return _only_known(_exception("builtins", name, base))
-    known = _only_known(_exception(module or "builtins", name, Exception))
+        return _only_known(_exception("builtins", name, base=base))
+    known = _only_known(_exception(module or "builtins", name))
     return known or outage_in_text(name)  # such as ConnectError, which is known by its bases, and ECONNREFUSED
 
 
-def _exception(module: str, name: str, base: type[BaseException]) -> BaseException:
-    """Return an exception whose type has this module and name."""
+def _exception(module: str, name: str, *, base: type[BaseException] = Exception, **carries: Any) -> BaseException:
+    """Return an exception whose type has this module and name, with what it carries."""
     kind: Any = type(name, (base,), {"__module__": module})
     made: BaseException = kind.__new__(kind)  # without __init__, which may need arguments, as UnicodeDecodeError's does
+    vars(made).update(carries)
     return made
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from switchgear_gateway.otlp.executions import execution_of, from_claude_name
+from switchgear_gateway.otlp.executions import execution_of, from_claude_name, tool_in_span_name
 from switchgear_gateway.otlp.failures import failure_of
 from switchgear_gateway.otlp.records import Span, text, whole
 from switchgear_schemas import ToolExecution
@@ -27,7 +27,7 @@ def to_execution(span: Span) -> ToolExecution:
     return execution_of(
         span,
         convention=CONVENTION,
-        tool=from_claude_name(text(found, "tool.name") or span.name),
+        tool=from_claude_name(text(found, "tool.name") or tool_in_span_name(span.name)),
         failure=failure_of(span),
         call_id=text(found, "tool_call.id"),
         session_id=text(found, "session.id"),

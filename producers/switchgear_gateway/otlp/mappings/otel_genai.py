@@ -6,14 +6,20 @@ have status Development. What differs for tool calls is the event that records a
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
+from switchgear.classify.by_text import caught_error
 from switchgear_gateway.otlp.executions import execution_of, from_claude_name
-from switchgear_gateway.otlp.failures import failure_of
+from switchgear_gateway.otlp.failures import Failure, failure, failure_of
 from switchgear_gateway.otlp.records import Span, text, whole
 from switchgear_schemas import ToolExecution
 
 CONVENTION: Final = "otel-genai/1.41"
+_ADK: Final = "gcp.vertex.agent"
+_MCP_TOOLS: Final = frozenset({"McpTool", "MCPTool"})
+_MOST: Final = 4_000
+"""Characters of an answer of google-adk that are looked at. The text of an exception is shorter."""
 
 
 def detects(span: Span) -> bool:
@@ -36,10 +42,34 @@ def to_execution(span: Span) -> ToolExecution:
         span,
         convention=CONVENTION,
         tool=from_claude_name(text(found, "gen_ai.tool.name")),
-        failure=failure_of(span),
+        failure=_failure_of_adk(span) if span.scope == _ADK else failure_of(span),
         call_id=None if call_id == "unknown" else call_id,  # what Agent Framework writes for none
         session_id=text(found, "gen_ai.conversation.id", "session.id"),
         user_id=text(found, "user.id", "enduser.id"),
         input_tokens=whole(found, "gen_ai.usage.input_tokens"),
         output_tokens=whole(found, "gen_ai.usage.output_tokens"),
     )
+
+
+def _failure_of_adk(span: Span) -> Failure | None:
+    """Return how a call of google-adk failed, None for a success.
+
+    Without an exception, ``error.type`` is a word for what the tool answered. An exception that an McpTool caught is in its
+    answer alone, if the program exports the contents of messages, and there is no ``error.type``.
+    """
+    failed = failure_of(span, otherwise="unknown" if span.exception is not None else "tool")
+    if failed is not None or text(span.attributes, "gen_ai.tool.type") not in _MCP_TOOLS:
+        return failed
+    said = _error_in(text(span.attributes, "gcp.vertex.agent.tool_response", "gen_ai.tool.call.result") or "")
+    found = caught_error(said)
+    return None if found is None else failure(None, said, otherwise=found)
+
+
+def _error_in(answer: str) -> str:
+    """Return the ``error`` of an answer of google-adk, empty without one."""
+    try:
+        found = json.loads(answer) if len(answer) <= _MOST and answer.startswith('{"error"') else None
+    except (ValueError, RecursionError):
+        return ""
+    said = found.get("error") if isinstance(found, dict) else None
+    return said if isinstance(said, str) else ""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from switchgear.classify import IGNORE, Classification, classify_result, outage_in_text
 from switchgear.classify.result import MAX_TEXT, result_text
+from tests.support.table import table
 
 
 def failed(text="it failed"):
@@ -162,6 +163,66 @@ def test_new_name_of_the_flag_decides_and_the_old_one_is_not_read():
             raise AssertionError("read")
 
     assert classify_result(CallToolResult()) is None
+
+
+SERVER = Classification("server")
+
+
+def answer(status, text="it failed"):
+    return of_library("langchain_core", "ToolMessage", content=text, status=status)
+
+
+def command(update):
+    return of_library("langgraph", "Command", update=update, goto="reviewer")
+
+
+@table(
+    "update",
+    [
+        {"messages": [answer("error")], "cities": ["Oslo"]},
+        {"messages": answer("error")},
+        [("cities", ["Oslo"]), ("messages", [answer("error")])],
+        [answer("error")],
+        answer("error"),
+        SimpleNamespace(messages=[SimpleNamespace(status="error"), answer("error")]),
+    ],
+)
+def test_a_command_with_an_error_message_is_a_failure_with_its_text(update):
+    assert classify_result(command(update)) == Classification("tool")
+    assert result_text(command(update)) == "it failed"
+    assert classify_result(command(update), by_text=lambda text: "server" if text == "it failed" else None) == SERVER
+
+
+@table(
+    "update",
+    [
+        None,
+        {},
+        "messages",
+        {"messages": None},
+        {"messages": [answer("success")]},
+        {"messages": [answer("error"), answer("success")]},
+        {"history": [answer("error")]},
+        [("history", [answer("error")])],
+        [SimpleNamespace(status="error")],
+        {"messages": [{"role": "tool", "status": "error"}]},
+        {"messages": [None] * 1_000_000 + [answer("error")]},
+    ],
+)
+def test_a_command_without_an_error_or_with_that_of_another_call_is_a_success(update):
+    assert classify_result(command(update)) is None
+
+
+def test_a_command_whose_update_cannot_be_read_is_a_success_and_is_logged(caplog):
+    class Command:
+        __module__ = "langgraph.types"
+
+        @property
+        def update(self):
+            raise RuntimeError("gone")
+
+    assert classify_result(Command()) is None
+    assert "a result of type Command could not be read" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["resultType", "result_type"])

@@ -183,22 +183,66 @@ def test_refusal_as_structured_data_is_read_as_a_refusal(fleet, calls):
     assert read_tool_failure({META_KEY: failure}).error_class == "policy"
 
 
-def test_attempts_of_one_call_count_once_until_one_succeeds(fleet, calls):
+def test_failed_attempts_of_one_call_are_one_event(fleet, calls):
     asked = {"id": "1"}
     for _ in range(3):
         calls.begin("forecast", attempt_of=asked).failed(ConnectionError("down"))
     calls.begin("forecast", attempt_of={"id": "1"}).failed(
         ConnectionError("down")
     )  # another call, although it is equal
-    assert [event["error_class"] for event in fleet.events()] == ["transport", "policy", "policy", "transport"]
+    assert [event["error_class"] for event in fleet.events()] == ["transport", "transport"]
+
+
+def test_an_attempt_that_succeeds_after_others_failed_is_a_success_of_its_own(fleet, calls):
+    asked = {"id": "1"}
+    for _ in range(2):
+        calls.begin("forecast", attempt_of=asked).failed(ConnectionError("down"))
+    calls.begin("forecast", attempt_of=asked).succeeded("sunny")
+    assert statuses(fleet, "mcp:weather:forecast") == ["error", "success"]
+
+
+def test_an_attempt_that_says_more_of_the_tool_than_the_one_before_has_an_event_of_its_own(fleet, calls):
+    asked = {"id": "1"}
+    for error in ("no such city", "no such city", ConnectionError("down"), "no such city"):
+        calls.begin("forecast", attempt_of=asked).failed(error)
+    assert [event["error_class"] for event in fleet.events()] == ["tool", "transport"]
+
+
+def test_an_attempt_that_probes_the_tool_decides_although_one_before_failed(fleet):
+    calls, asked = ToolCalls(fleet.gear()), {"id": "1"}
+    calls.begin("forecast", attempt_of=asked).failed(ConnectionError("down"))
+    calls.begin("forecast").failed(ConnectionError("down"))
+    fleet.advance(31)
+    calls.begin("forecast", attempt_of=asked).failed(ConnectionError("down"))
+    assert statuses(fleet, "forecast").count("error") == 3
+    assert fleet.state("forecast") == "open"
+
+
+def test_a_failed_attempt_that_cost_something_has_an_event_with_its_costs(fleet, calls):
+    asked = {"id": "1"}
+    for _ in range(2):
+        calls.begin("forecast", attempt_of=asked).failed(ConnectionError("down"), usage=7)
+    assert [(event["error_class"], event["output_tokens"]) for event in fleet.events()] == [
+        ("transport", 7),
+        ("policy", 7),
+    ]
+
+
+def test_attempts_of_one_call_are_one_call_for_the_limit_of_a_session(fleet):
+    gear = fleet.gear()
+    calls, asked = ToolCalls(gear), {"id": "1"}
+    with gear.session("s", max_calls=2):
+        for _ in range(3):
+            calls.begin("forecast", attempt_of=asked).failed("no such city")
+        assert calls.begin("forecast")
 
 
 def test_only_the_last_failed_calls_are_remembered(fleet, calls, monkeypatch):
     monkeypatch.setattr(tool_calls, "MOST_FAILED", 2)
     asked = [{"id": str(number)} for number in range(3)]
     for each in asked:
-        calls.remember_failed(each)
-    assert [calls.failed_before(each) for each in asked] == [False, True, True]
+        calls.remember_failed(each, "transport")
+    assert [calls.failed_before(each, "transport") for each in asked] == [False, True, True]
 
 
 def test_run_ends_after_the_given_number_of_refusals_in_one_session(fleet):

@@ -30,12 +30,42 @@ from tests.support.table import table
         ("timeout", "", "timeout"),
         ("tool_error", "", "tool"),
         ("tool_error", "Error calling tool: connection refused", "tool"),
+        ("TOOL_ERROR", "TOOL_ERROR", "tool"),
+        ("MCP_TOOL_ERROR", "MCP_TOOL_ERROR", "tool"),
+        ("HTTP_ERROR", "HTTP_ERROR", "tool"),
+        ("SKILL_SCRIPT_EXECUTION_ERROR", "", "tool"),
+        ("SERVICE_UNAVAILABLE", "", "server"),
+        ("REQUEST_TIMEOUT", "", "timeout"),
+        ("TOO_MANY_REQUESTS", "", "rate_limited"),
+        ("UNAUTHORIZED", "", "auth"),
+        ("NOT_FOUND", "", "invalid_input"),
+        ("DEADLINE_EXCEEDED", "", "timeout"),
+        ("UNAVAILABLE", "", "transport"),
+        ("RESOURCE_EXHAUSTED", "", "rate_limited"),
+        ("CANCELLED", "", "cancelled"),
+        ("OK", "", "unknown"),
+        ("UNKNOWN", "", "unknown"),
+        ("ERR_NETWORK", "", "unknown"),
+        ("EAI_AGAIN", "", "transport"),
+        ("A" * 10_000 + "_B", "", "unknown"),
+        ("\u00c9_\u00c9", "", "unknown"),
         ("cancelled", "", "cancelled"),
         ("asyncio.exceptions.CancelledError", "", "cancelled"),
         ("_OTHER", "", "unknown"),
         (None, "rate limit exceeded", "unknown"),
         (None, None, "unknown"),
         ("UnicodeDecodeError", "bad byte", "server"),
+        (None, "ValueError('no such city')", "invalid_input"),
+        (None, "httpx.ReadTimeout: ", "timeout"),
+        (None, "TypeError: fetch failed", "transport"),
+        (None, "Error: ValueError('no such city')\n Please fix your mistakes.", "invalid_input"),
+        (None, "Error: " * 1_000, "unknown"),
+        (None, "Error('" * 1_000, "unknown"),
+        (None, "KeyError: 'days'", "unknown"),
+        ("Exception", "ConnectError('no route')Traceback (most recent call last):\n  File", "transport"),
+        ("Exception", "no such city", "unknown"),
+        ("MyError", "ValueError('no such city')", "unknown"),
+        ("KeyError", "ValueError('no such city')", "unknown"),
         ("ExceptionGroup", "several", "unknown"),
         ("not a type!", "", "unknown"),
         ("x" * 10_000, "", "unknown"),
@@ -54,3 +84,8 @@ def test_secrets_in_a_message_are_redacted_and_a_stack_trace_is_cut():
     found = failure("ValueError", "token=abcdef123456 is wrong\nTraceback (most recent call last):\n  File secret.py")
     assert "abcdef123456" not in found.message
     assert "secret.py" not in found.message
+
+
+def test_the_type_that_a_message_quotes_is_the_type_of_the_error():
+    found = failure("Exception", "ValueError('no such city')Traceback (most recent call last):\n  File secret.py")
+    assert (found.error_type, found.message) == ("ValueError", "no such city")

@@ -152,6 +152,44 @@ def test_a_framework_that_names_mcp_tools_like_claude_gets_the_same_circuit():
     assert call.tool_name == "mcp:github:search_code"
 
 
+def _adk(attributes, **more):
+    call = TOOL | {"gen_ai.tool.type": "McpTool"} | attributes
+    return span_request({"id": 1, "scope": "gcp.vertex.agent", "attributes": call} | more)
+
+
+DIED = '{"error": "MCP tool execution failed: Connection closed"}'
+
+
+@table(
+    ("attributes", "outcome"),
+    [
+        ({"error.type": "MCP_TOOL_ERROR"}, "tool"),
+        ({"error.type": "SKILL_IS_BUSY"}, "tool"),
+        ({"error.type": "503"}, "server"),
+        ({"gcp.vertex.agent.tool_response": DIED}, "transport"),
+        ({"gen_ai.tool.call.result": DIED}, "transport"),
+        ({"gcp.vertex.agent.tool_response": DIED, "gen_ai.tool.type": "FunctionTool"}, "success"),
+        ({"gcp.vertex.agent.tool_response": '{"error": "MCP tool execution failed: no such city"}'}, "success"),
+        ({"gcp.vertex.agent.tool_response": '{"error": ["' + "x" * 100_000 + '"]}'}, "success"),
+        ({"gcp.vertex.agent.tool_response": '{"error": 7}'}, "success"),
+        ({"gcp.vertex.agent.tool_response": '{"error"'}, "success"),
+        ({"gcp.vertex.agent.tool_response": '{"error":' + "[" * 3_900}, "success"),
+        ({"gcp.vertex.agent.tool_response": "{}"}, "success"),
+    ],
+)
+def test_an_error_that_adk_handled_is_the_tools_unless_its_mcp_client_had_no_answer(attributes, outcome):
+    (call,) = calls_in(_adk(attributes))
+    assert (call.error_class or call.status) == outcome
+
+
+def test_an_exception_of_a_tool_of_adk_is_judged_by_its_type():
+    request = _adk({"error.type": "KeyError"}, error="KeyError")
+    span = request.resource_spans[0].scope_spans[0].spans[0]
+    span.events.add(name="exception").attributes.add(key="exception.type").value.string_value = "KeyError"
+    (call,) = calls_in(request)
+    assert call.error_class == "unknown"
+
+
 AGENTS = {
     "claude_code": [
         ("Bash", "tool"),
@@ -184,6 +222,29 @@ def test_the_tool_calls_that_a_coding_agent_logged_are_recognised_with_their_out
 def test_no_argument_and_no_output_of_a_coding_agent_is_kept(name):
     kept = "".join(each.model_dump_json() for each in logged_calls_in(log_sample(name)))
     assert not any(private in kept for private in ("Oslo", "Rome", "sunny", "sleep", "exit 3"))
+
+
+@table(
+    ("span", "attributes", "tool"),
+    [
+        ("lookup.__call__", {}, "lookup"),
+        ("lookup.acall", {}, "lookup"),
+        ("mcp__github__search.__call__", {}, "mcp:github:search"),
+        ("lookup.__call__.__call__", {}, "lookup.__call__"),
+        ("lookup.__call__", {"tool.name": "find.__call__"}, "find.__call__"),
+        ("__call__", {}, "__call__"),
+    ],
+)
+def test_a_span_that_dspy_named_after_a_method_is_of_the_tool(span, attributes, tool):
+    attributes = {"openinference.span.kind": "TOOL"} | attributes
+    (call,) = calls_in(span_request({"id": 1, "name": span, "attributes": attributes}))
+    assert call.tool_name == tool
+
+
+def test_a_span_that_is_named_after_a_method_alone_has_no_tool():
+    nameless = span_request({"id": 1, "name": ".__call__", "attributes": {"openinference.span.kind": "TOOL"}})
+    with pytest.raises(UnusableRecordError, match="no name"):
+        calls_in(nameless)
 
 
 def test_an_mcp_tool_that_claude_code_does_not_name_is_refused_with_what_to_set():
