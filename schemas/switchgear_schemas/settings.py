@@ -270,8 +270,8 @@ class Settings(AccessSettings, ClientSettings):
     console_url: str | None = Field(default=None, description="Address of the console, for links in alerts.")
     console_servers: str | None = Field(
         default=None,
-        description="Addresses of workers, gateways, sinks and alerts, http://host:port, comma-separated: the console's page System shows "
-        "whether each is ready.",
+        description="Addresses of workers, gateways, sinks and alerts, http://host:port or name=http://host:port, comma-separated: the console "
+        "says which one is not ready. A name begins with what it is: worker-1, gateway, sink, alerts.",
     )
 
     data_dir: Path = Field(default_factory=_user_data_path, description="What `switchgear up` keeps.")
@@ -302,9 +302,11 @@ class Settings(AccessSettings, ClientSettings):
     @field_validator("console_servers")
     @classmethod
     def _servers(cls, value: str | None) -> str | None:
-        for url in comma_separated(value):
-            if not url.startswith(("http://", "https://")):
-                raise ValueError(f"{url!r:.100} must start with http:// or https://")
+        for name, url in map(_named_server, comma_separated(value)):
+            if not url.startswith(("http://", "https://")) or not name:
+                raise ValueError(
+                    f"{url!r:.100} must start with http:// or https://, or with a name: name=http://host:port"
+                )
         return value
 
     @field_validator("clickhouse_reader_url")
@@ -326,14 +328,22 @@ class Settings(AccessSettings, ClientSettings):
         )
 
     @property
-    def server_urls(self) -> list[str]:
-        """The addresses of ``console_servers``, without a slash at the end."""
-        return [url.rstrip("/") for url in comma_separated(self.console_servers)]
+    def servers(self) -> list[tuple[str, str]]:
+        """The names and addresses of ``console_servers``, without a slash at the end. A server without a name has its address as its name."""
+        return [_named_server(each) for each in comma_separated(self.console_servers)]
 
     @property
     def embedded(self) -> bool:
         """Whether the ClickHouse engine runs in the process. Then only one process can open the data."""
         return self.clickhouse_url.startswith("chdb:")
+
+
+def _named_server(text: str) -> tuple[str, str]:
+    """Return the name and the address of ``name=http://host:port`` or ``http://host:port``."""
+    name, found, url = text.partition("=")
+    if not found or "/" in name:
+        name = url = text
+    return name.strip().rstrip("/"), url.strip().rstrip("/")
 
 
 _EMPTY_IS_UNSET: Final = {

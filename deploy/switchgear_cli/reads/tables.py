@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from switchgear_cli.reads import problems
 from switchgear_cli.reads.formats import NOTHING, STATE_STYLES, ago, count, duration, moment, named, plain, share, state
 from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name, number, time, words
 from switchgear_schemas.explain import explain, percent
@@ -75,7 +76,12 @@ def tool(answer: Answer) -> RenderableType:
 
 
 def circuits(answer: Answer) -> RenderableType:
-    """Return a table of the fleet's circuits, and another of those that processes opened by themselves."""
+    """Return a table of the fleet's circuits, and another of those that processes opened by themselves. What does not work is above both."""
+    wrong = problems.lines(answer.get("problems", ()), answer["checked_at"])
+    return Group(*wrong, "", _circuits(answer)) if wrong else _circuits(answer)
+
+
+def _circuits(answer: Answer) -> RenderableType:
     fleets, local, now = answer["circuits"], answer.get("local_circuits"), answer["checked_at"]
     if not local:
         if not fleets:

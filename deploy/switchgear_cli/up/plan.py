@@ -152,6 +152,12 @@ class UpPlan:
             found[f"{PREFIX}WORKER_HTTP"] = f"{HOST}:{worker_port}"
         return found | {"PYTHONUNBUFFERED": "1", "NO_COLOR": "1"}
 
+    def _servers(self) -> list[tuple[str, str]]:
+        """Return the names and addresses of what the console asks: all but the process that serves it."""
+        workers = [(f"worker-{number}", url) for number, url in enumerate(self.worker_urls, 1)]
+        alerts = [] if self.alerts_url is None else [("alerts", self.alerts_url)]
+        return [*workers, ("gateway", self.gateway_url), *alerts]
+
     def _decided(self) -> dict[str, object]:
         found: dict[str, object] = {
             "kafka_bootstrap_servers": self.bootstrap,
@@ -163,7 +169,7 @@ class UpPlan:
             "gateway_http": f"{HOST}:{self.gateway_port}",
             "gateway_otlp_grpc": self.otlp_grpc,
             "data_dir": self.data_dir,
-            "console_servers": ",".join([*self.worker_urls, self.gateway_url, *filter(None, [self.alerts_url])]),
+            "console_servers": ",".join(f"{name}={url}" for name, url in self._servers()),
         }
         if self.access_tokens is not None:
             found["access_tokens"] = SecretStr(self.access_tokens)

@@ -223,6 +223,7 @@ class Supervision:
         restart_at: When it is due, in ``WAITING`` alone.
         problem: How it died last, for a person; empty before that.
         ever_ready: It was ready at least once.
+        down_since: When it died, until it is ready again.
     """
 
     phase: Phase = Phase.STOPPED
@@ -232,6 +233,7 @@ class Supervision:
     restart_at: float | None = None
     problem: str = ""
     ever_ready: bool = False
+    down_since: float | None = None
 
 
 def spawned(supervision: Supervision, now: float) -> Supervision:
@@ -244,7 +246,7 @@ def became_ready(supervision: Supervision, now: float) -> Supervision:
     """Return the supervision after it answered that it is ready. Changes only a component that is starting."""
     if supervision.phase is not Phase.STARTING:
         return supervision
-    return replace(supervision, phase=Phase.RUNNING, since=now, ever_ready=True)
+    return replace(supervision, phase=Phase.RUNNING, since=now, ever_ready=True, down_since=None)
 
 
 def died(supervision: Supervision, now: float, problem: str) -> Supervision:
@@ -258,12 +260,13 @@ def died(supervision: Supervision, now: float, problem: str) -> Supervision:
         streak=streak,
         restart_at=now + backoff_s(streak),
         problem=problem,
+        down_since=now if supervision.down_since is None else supervision.down_since,
     )
 
 
 def stopped(supervision: Supervision, now: float) -> Supervision:
     """Return the supervision after it was ended on purpose."""
-    return replace(supervision, phase=Phase.STOPPED, since=now, restart_at=None)
+    return replace(supervision, phase=Phase.STOPPED, since=now, restart_at=None, down_since=None)
 
 
 def due(supervision: Supervision, now: float) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 
 import httpx
@@ -15,6 +16,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from switchgear_cli.reads import problems
 from switchgear_cli.reads.formats import named, plain
 from switchgear_cli.up.supervisor import Phase, Supervised
 from switchgear_schemas.explain import explain
@@ -79,6 +81,7 @@ class LineView:
         self._phases: dict[str, Phase] = {}
         self._seen: TransitionLine | None = None
         self._problem = ""
+        self._wrong: list[str] = []
 
     def start(self) -> None:
         """Do nothing."""
@@ -95,6 +98,13 @@ class LineView:
         if status.ready_s is not None and status.readings.problem != self._problem:
             self._problem = status.readings.problem
             self.say(self._problem or "The API answers again.")
+        wrong = [problems.sentence(each) for each in status.readings.problems]
+        for line in wrong:
+            if line not in self._wrong:
+                self.say(line)
+        if self._wrong and not wrong:
+            self.say("Every part of the system does its work again.")
+        self._wrong = wrong
 
     def say(self, line: str) -> None:
         """Print a line."""
@@ -143,12 +153,40 @@ _LAST_TRANSITIONS: Final = 8
 
 
 def frame(status: UpStatus) -> RenderableType:
-    """Return the whole frame."""
-    parts: list[RenderableType] = [_head(status), _components(status.components)]
+    """Return the whole frame. What does not work is above everything."""
+    parts: list[RenderableType] = [*_wrong(status), _head(status), _components(status.components)]
     if status.ready_s is not None:
         parts.extend([Text(""), _counts(status.readings), transition_table(status.readings.transitions)])
     parts.append(Text(status.doing or "Ctrl-C stops everything.", style="bright_black"))
     return Group(*parts)
+
+
+_MEANS: Final = {
+    "kafka": "Last known circuits hold for 5 minutes, and calls wait in the processes that made them.",
+    "worker": "Circuits do not change until it runs, and each process decides alone.",
+    "sink": "Decisions go on. The API and the console are away until it runs.",
+    "gateway": "Its clients decide alone after 45 s.",
+    "alerts": "Decisions go on. Nobody is told of outages until it runs.",
+}
+"""What it means that a component is away, by the beginning of its name."""
+
+
+def _wrong(status: UpStatus) -> list[Text]:
+    """Return a line for each component that does not run though it did before, and for each problem that the API knows."""
+    if status.ready_s is None:
+        return []
+    away = [
+        Text(_away(each, status.data_dir), style="bold red") for each in status.components if each.down_at is not None
+    ]
+    return [*away, *problems.lines(status.readings.problems)]
+
+
+def _away(component: ComponentStatus, data_dir: str) -> str:
+    kind = component.name.partition("-")[0]
+    since = "" if component.down_at is None else f"{component.down_at.astimezone():%H:%M:%S}"
+    why = f" ({component.problem})" if component.problem else ""
+    means = f" {_MEANS[kind]}" if kind in _MEANS else ""
+    return f"{component.name} is {component.phase.value}, since {since}{why}.{means} Its log: {data_dir}/logs/{component.name}.log."
 
 
 def _head(status: UpStatus) -> RenderableType:
@@ -207,7 +245,7 @@ def transition_table(transitions: Iterable[TransitionLine]) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class ComponentStatus:
-    """One component's line."""
+    """One component's line. ``down_at`` is when it died, until it is ready again."""
 
     name: str
     phase: Phase
@@ -215,10 +253,12 @@ class ComponentStatus:
     restarts: int
     address: str
     problem: str
+    down_at: datetime | None = None
 
     @classmethod
     def of(cls, supervised: Supervised) -> ComponentStatus:
         """Return the line of a supervised component. It shows its last problem until the component runs again."""
+        down = supervised.supervision.down_since
         component, supervision = supervised.component, supervised.supervision
         return cls(
             name=component.name,
@@ -227,6 +267,7 @@ class ComponentStatus:
             restarts=supervision.restarts,
             address=component.address,
             problem="" if supervision.phase is Phase.RUNNING else supervision.problem,
+            down_at=None if down is None else datetime.now(UTC) - timedelta(seconds=time.monotonic() - down),
         )
 
 
@@ -243,12 +284,16 @@ class TransitionLine:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """The API's last answer. If ``problem`` says why the API could not be read, the rest is an earlier answer."""
+    """The API's last answer. If ``problem`` says why the API could not be read, the rest is an earlier answer.
+
+    ``problems`` is what the API knows not to work, as of ``GET /v1/circuits``.
+    """
 
     circuits: Mapping[str, int] = field(default_factory=dict)
     stored: int | None = None
     transitions: tuple[TransitionLine, ...] = ()
     problem: str = ""
+    problems: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +341,7 @@ async def read(
 
 
 async def _read(client: httpx.AsyncClient, api_url: str) -> Readings:
-    circuits = (await client.get(f"{api_url}/v1/circuits")).raise_for_status().json()["circuits"]
+    answer = (await client.get(f"{api_url}/v1/circuits")).raise_for_status().json()
     history = (
         (await client.get(f"{api_url}/v1/circuits", params={"history": "1", "limit": str(_HISTORY)}))
         .raise_for_status()
@@ -304,9 +349,10 @@ async def _read(client: httpx.AsyncClient, api_url: str) -> Readings:
     )
     counted = (await client.get(f"{api_url}/v1/stored")).raise_for_status().json()
     return Readings(
-        circuits=Counter(str(circuit["state"]) for circuit in circuits),
+        circuits=Counter(str(circuit["state"]) for circuit in answer["circuits"]),
         stored=int(counted["events"]),
         transitions=tuple(transitions(history)),
+        problems=tuple(answer.get("problems", ())),
     )
 
 

@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.segment import Segment
 from rich.text import Text
 
-from switchgear_cli.reads import tables
+from switchgear_cli.reads import problems, tables
 from switchgear_cli.reads.client import ApiClient
 from switchgear_cli.reads.formats import STATE_STYLES, count
 from switchgear_cli.up.view import transition_table, transitions
@@ -69,7 +69,7 @@ def frame(
         circuits = worst_first(seen.answer["circuits"])
         laid_out = circuits[:most]
         left_out = len(circuits) - len(laid_out)
-        parts += ["", tables.circuits({**seen.answer, "circuits": laid_out})]
+        parts += ["", tables.circuits({**seen.answer, "circuits": laid_out, "problems": ()})]
         changes = transitions(seen.history)[:CHANGES]
         if changes:
             parts += ["", Text("Last changes", style="bold"), transition_table(changes)]
@@ -136,6 +136,7 @@ def _head(url: str, seen: Seen, now: datetime) -> RenderableType:
         age_s = (now - seen.at).total_seconds()
         old = f" What you see is {age_s:.0f} s old." if seen.answer else ""
         lines.append(Text(f"Disconnected. {escaped(seen.problem)}{old}", style="bold red"))
+    lines += problems.lines(seen.answer.get("problems", ()), now.isoformat())
     if seen.answer:
         lines.append(_counts(seen.answer["circuits"]))
     return Group(*lines)

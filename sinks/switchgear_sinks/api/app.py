@@ -110,7 +110,7 @@ def create_app(
     secret = settings.access_session_secret
     sessions = sessions or Sessions(None if secret is None else secret.get_secret_value())
     login = Login(settings, sessions)
-    meter, reads, probes = Meter(registry), Reads(store), Probes(store, registry, readiness)
+    meter, reads, probes = Meter(registry), Reads(store, console.components), Probes(store, registry, readiness)
     handlers: tuple[tuple[str, Handler, str], ...] = (
         *console.routes,
         ("/v1/session", login.session, "GET POST DELETE"),

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from switchgear_schemas.families import tool_of_circuit
 from switchgear_sinks.api.answers import NotFoundError, json_answer
+from switchgear_sinks.api.console.components import Components
 from switchgear_sinks.api.parameters import Parameters
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.health import ToolHealthService
@@ -23,10 +24,16 @@ _CIRCUITS = "Circuits, which all tenants share,"
 
 
 class Reads:
-    """Handlers over one store. Nothing is cached."""
+    """Handlers over one store. Nothing is cached.
 
-    def __init__(self, store: Store) -> None:
+    Args:
+        store: The store.
+        components: What is wrong with the system.
+    """
+
+    def __init__(self, store: Store, components: Components) -> None:
         self._store = store
+        self._components = components
         self._circuits = CircuitsRepository(store)
 
     async def tools(self, request: Request) -> Response:
@@ -71,7 +78,8 @@ class Reads:
     async def circuits(self, request: Request) -> Response:
         """Answer ``GET /v1/circuits``: the state of every circuit, or with ``?history=1`` the records, newest first.
 
-        ``circuits`` are the fleet's circuits. ``local_circuits`` are those that processes opened on their own evidence.
+        ``circuits`` are the fleet's circuits. ``local_circuits`` are those that processes opened on their own evidence. ``problems`` says which
+        part of the system does not work, so that the circuits may be old.
         """
         given = Parameters(request.query_params, ("history", "limit", "tool"))
         rights = Rights.of(request)
@@ -86,7 +94,8 @@ class Reads:
         )
         visible = rights.visible
         local["local_circuits"] = visible(local["local_circuits"])
-        return json_answer({"circuits": visible(circuits), "checked_at": now} | local)
+        problems = self._components.problems(named=rights.unrestricted)
+        return json_answer({"circuits": visible(circuits), "problems": problems, "checked_at": now} | local)
 
     async def circuit(self, request: Request) -> Response:
         """Answer ``GET /v1/circuits/{id}``: one circuit."""

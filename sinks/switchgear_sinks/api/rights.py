@@ -35,6 +35,11 @@ class Rights:
         """Whether the client may see all tenants."""
         return self._principal.tenant is None
 
+    @property
+    def unrestricted(self) -> bool:
+        """Whether the client may see all tenants and all tools."""
+        return self.all_tenants and not self._principal.tools
+
     def tenant(self, given: str | None) -> str | None:
         """Return the tenant to read: the one that the request names, or the only one that the client may see.
 

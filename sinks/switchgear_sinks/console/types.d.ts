@@ -68,6 +68,8 @@ export interface Tool extends Circuit {
   saved: Saved;
   blast: { services: number; users: number; sessions: number; top_services: string[] } | null;
   local_opens?: number | unknown[];
+  /** When the newest event of the last hour arrived, of a call or of a refused one. Null if there is none. */
+  last_call_at?: string | null;
   /** Circuits of single users and sessions that refuse calls. */
   scoped_open?: number;
 }
@@ -85,7 +87,19 @@ export interface Fleet {
   wasted: Waste;
   saved: Saved;
 }
+/** A part of the system that does not work. */
+export interface Problem {
+  component: string;
+  /** Whether decisions, or what is shown, suffer. */
+  level: "bad" | "note";
+  what: string;
+  since: string | null;
+  means: string;
+  todo: string;
+}
 export interface Freshness {
+  /** The worst first. A server of an earlier release sends none. */
+  problems?: Problem[];
   newest_event_at: string | null;
   circuits_fresh: boolean;
   circuits_age_s: number | null;
@@ -101,7 +115,7 @@ export interface NowAnswer {
 }
 export interface StatsEvent {
   fleet?: Fleet;
-  tools: Record<string, { stats: Stats; beat_now: { calls: number; errors: number } }>;
+  tools: Record<string, { stats: Stats; beat_now: { calls: number; errors: number }; last_call_at?: string | null }>;
 }
 export interface Heartbeat extends Freshness {
   now: string;

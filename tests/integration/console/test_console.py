@@ -363,3 +363,22 @@ def test_page_without_a_connection_says_so_and_recovers(system, open_window):
         api.resume()
     expect(banner).to_have_count(0)
     expect(page.get_by_text(re.compile("^Live"))).to_be_visible()
+
+
+def test_worker_that_stands_still_is_the_first_line_of_every_page_until_it_works_again(system, open_window):
+    page = open_window().log_in(system.operator)
+    expect(page.get_by_text(re.compile("^Live"))).to_be_visible()
+    banner = page.get_by_role("alert").filter(has_text="worker-1 is not ready")
+    worker = psutil.Process(system.up.record()["pids"]["worker-1"])
+    worker.suspend()
+    try:
+        for path in ("/", "/tool/search", "/timeline", "/system"):
+            page.goto(path)
+            expect(banner).to_contain_text("Each process decides alone")
+            expect(page.get_by_text("Not live: worker")).to_be_visible()
+        page.goto("/")
+        expect(page.locator(".headline")).to_contain_text("It is not known how they are now")
+    finally:
+        worker.resume()
+    expect(banner).to_have_count(0)
+    expect(page.get_by_text(re.compile("^Live"))).to_be_visible()

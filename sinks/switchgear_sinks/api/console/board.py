@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from switchgear_access.problem import encoded
 from switchgear_schemas.settings import Settings
+from switchgear_sinks.api.console.components import Components
 from switchgear_sinks.api.console.figures import Figures, read_figures, read_openings, utc_now
 from switchgear_sinks.api.console.fleet import FleetCircuits
 from switchgear_sinks.api.console.now import assemble, is_refusing, is_troubled, openings
@@ -71,14 +72,16 @@ class Boards:
     Args:
         store: The calls.
         fleet: The circuits.
+        components: What is wrong with the system.
         settings: ``family_pattern`` is used.
     """
 
-    def __init__(self, store: Store, fleet: FleetCircuits, settings: Settings) -> None:
+    def __init__(self, store: Store, fleet: FleetCircuits, components: Components, settings: Settings) -> None:
         self.db = Database(store)
         # These queries run all the time. With one thread each, the embedded engine leaves a processor to the streams of changes.
         self._figures = Database(store.client_pool("board", 1, {"max_threads": 1})) if store.embedded else self.db
         self.fleet = fleet
+        self._components = components
         self.position: Callable[[], str] | None = None
         """Returns the id of the newest live event. A console that has loaded the page goes on from there."""
         self.renewed: set[tuple[int, str | None, bool]] = set()
@@ -130,14 +133,25 @@ class Boards:
             self._figures, now, minutes, tenant, {name: each.at for name, each in opened.items()}
         )
         content = await asyncio.to_thread(assemble, known, figures, opened, family_pattern=self._pattern)
-        head = {"checked_at": iso(now), "minutes": minutes, "live_id": live_id, "data": self.data(figures)}
+        head = {
+            "checked_at": iso(now),
+            "minutes": minutes,
+            "live_id": live_id,
+            "data": self.data(figures, named=circuits),
+        }
         return Snapshot(head | content, figures, time.monotonic() - started, started)
 
-    def data(self, figures: Figures | None) -> dict[str, Any]:
-        """Return how old the data is."""
+    def data(self, figures: Figures | None, *, named: bool) -> dict[str, Any]:
+        """Return how old the data is, and what is wrong with the system.
+
+        Args:
+            figures: The numbers.
+            named: Whether the reader may know the names and addresses of processes.
+        """
         age_s = self.fleet.age_s
         return {
             "newest_event_at": None if figures is None else iso(figures.newest_event_at),
             "circuits_fresh": self.fleet.fresh,
             "circuits_age_s": None if age_s is None else round(age_s, 3),
+            "problems": self._components.problems(named=named),
         }

@@ -23,12 +23,14 @@ from switchgear_sinks.api.console.actions import Actions
 from switchgear_sinks.api.console.audit import Audit
 from switchgear_sinks.api.console.board import Boards
 from switchgear_sinks.api.console.calls import Calls
+from switchgear_sinks.api.console.components import Components
 from switchgear_sinks.api.console.dead_letters import DeadLetters
 from switchgear_sinks.api.console.fleet import FleetCircuits
 from switchgear_sinks.api.console.known import Known
 from switchgear_sinks.api.console.live import Live
 from switchgear_sinks.api.console.now import fleet_of, is_troubled
 from switchgear_sinks.api.console.policies import EffectivePolicies, Policies
+from switchgear_sinks.api.console.problems import without_names
 from switchgear_sinks.api.console.system import System
 from switchgear_sinks.api.console.timeline import Timeline
 from switchgear_sinks.api.console.tool import ToolPage
@@ -58,7 +60,8 @@ class Console:
 
     def __init__(self, store: Store, settings: Settings, *, follow: bool) -> None:
         self.fleet = FleetCircuits(store, settings, follow=follow)
-        self.boards = Boards(store, self.fleet, settings)
+        self.components = Components(store, self.fleet, settings, kafka=follow)
+        self.boards = Boards(store, self.fleet, self.components, settings)
         db = self.boards.db
         effective = EffectivePolicies(settings, kafka=follow)
         audit = Audit(db)
@@ -71,7 +74,7 @@ class Console:
             ("/v1/console/tool/{name:path}", ToolPage(db, self.boards, effective, settings), "GET"),
             ("/v1/console/known", Known(db, self.fleet, effective, settings), "GET"),
             ("/v1/console/timeline", Timeline(db), "GET"),
-            ("/v1/console/system", System(store, self.boards, settings, kafka=follow), "GET"),
+            ("/v1/console/system", System(store, self.boards, self.components, settings, kafka=follow), "GET"),
             ("/v1/dead-letters", dead.listed, "GET"),
             ("/v1/dead-letters/{identity}", dead.letter, "GET"),
             ("/v1/dead-letters/{identity}/retry", dead.retry, "POST"),
@@ -88,10 +91,11 @@ class Console:
         self._live = Live(self.boards)
         self.boards.position = lambda: self._live.last_id
         self._of_tenants: OrderedDict[str, Live] = OrderedDict()
-        self._tasks: dict[Live, asyncio.Task[None]] = {}
+        self._tasks: dict[Live | Components, asyncio.Task[None]] = {}
 
     async def __aenter__(self) -> Self:
         self.fleet.start()
+        self._run(self.components)
         self._run(self._live)
         return self
 
@@ -125,7 +129,9 @@ class Console:
             tools = [row for row in snapshot.content["tools"] if principal.may(Role.READ, tool=row["tool"])]
             families = [row for row in snapshot.content["families"] if principal.may(Role.READ, tool=row["tool"])]
             shown = [row for row in tools if is_troubled(row)] if troubled else tools
-            content = snapshot.content | {"fleet": fleet_of(tools), "tools": shown, "families": families}
+            data = snapshot.content["data"]
+            data = data | {"problems": without_names(data["problems"])}
+            content = snapshot.content | {"data": data, "fleet": fleet_of(tools), "tools": shown, "families": families}
             return Response(encoded(content), media_type="application/json", headers=headers)
         if troubled:
             return Response(snapshot.troubled, media_type="application/json", headers=headers)
@@ -161,8 +167,8 @@ class Console:
                     task.cancel()
         return found
 
-    def _run(self, live: Live) -> None:
-        self._tasks[live] = asyncio.create_task(live.run(), name="console")
+    def _run(self, work: Live | Components) -> None:
+        self._tasks[work] = asyncio.create_task(work.run(), name="console")
 
 
 async def _while_admitted(events: AsyncGenerator[bytes], request: Request) -> AsyncIterator[bytes]:

@@ -41,6 +41,8 @@ class ToolFigures:
     timeouts: int = 0
     caller_errors: int = 0
     cancelled: int = 0
+    last_at: datetime | None = None
+    """When the newest event arrived: a call, or one that a circuit refused. To the second."""
     beat_calls: tuple[int, ...] = ()
     beat_errors: tuple[int, ...] = ()
 
@@ -141,7 +143,14 @@ async def _counts(
     )
     found = {
         row["tool_name"]: ToolFigures(
-            row["calls"], row["own"], row["late"], row["callers"], row["ended"], tuple(row["beat"]), tuple(row["bad"])
+            row["calls"],
+            row["own"],
+            row["late"],
+            row["callers"],
+            row["ended"],
+            row["arrived"],
+            tuple(row["beat"]),
+            tuple(row["bad"]),
         )
         for row in rows
     }

@@ -14,7 +14,9 @@ import structlog
 
 from switchgear_access.problem import encoded
 from switchgear_sinks.api.console.board import REFRESH_S, Boards, Snapshot
-from switchgear_sinks.api.console.figures import utc_now
+from switchgear_sinks.api.console.figures import Figures, ToolFigures, utc_now
+from switchgear_sinks.api.console.now import advised
+from switchgear_sinks.api.console.problems import without_names
 from switchgear_sinks.api.console.records import RecordedCircuit, circuit_part, iso
 
 log = structlog.get_logger()
@@ -57,6 +59,8 @@ class Event:
         if self.kind == "stats":
             tools = {name: each for name, each in self.content["tools"].items() if visible(name)}
             return encoded({"tools": tools}) if tools else None
+        if self.kind == "heartbeat":
+            return encoded({**self.content, "problems": without_names(self.content["problems"])})
         return self.encoded
 
 
@@ -76,6 +80,7 @@ class Live:
         self._kept: deque[Event] = deque(maxlen=KEPT)
         self._queues: set[asyncio.Queue[Event | None]] = set()
         self._before: Mapping[str, Any] = {}
+        self._figures: Figures | None = None
         self._closed = False
         if tenant is None:
             boards.fleet.listen(self.changed)
@@ -91,9 +96,12 @@ class Live:
         return f"{self._epoch}-{self._number}"
 
     def changed(self, circuit: RecordedCircuit) -> None:
-        """Send a circuit that changed. Those of users and sessions are left out."""
-        if circuit.scope in ("tool", "family"):
-            self.send("circuit", circuit_part(circuit) | ({"is_family": True} if circuit.scope == "family" else {}))
+        """Send a circuit that changed, a tool's with the advice for its new state. Those of users and sessions are left out."""
+        if circuit.scope == "tool":
+            counted = None if self._figures is None else self._figures.tools.get(circuit.tool_name)
+            self.send("circuit", advised(circuit_part(circuit), counted or ToolFigures()))
+        elif circuit.scope == "family":
+            self.send("circuit", circuit_part(circuit) | {"is_family": True})
 
     def send(self, kind: str, content: Mapping[str, Any]) -> None:
         """Send an event to every console."""
@@ -109,9 +117,11 @@ class Live:
 
     async def run(self) -> None:
         """Send the changed numbers and heartbeats until cancelled."""
-        next_heartbeat = 0.0
-        loop = asyncio.get_running_loop()
-        snapshot: Snapshot | None = None
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._numbers())
+            group.create_task(self._heartbeats())
+
+    async def _numbers(self) -> None:
         window, circuits = (WINDOW_MINUTES, self._tenant), self._tenant is None
         while True:
             await asyncio.sleep(REFRESH_S)
@@ -122,13 +132,23 @@ class Live:
             self._boards.renewed.add((*window, circuits))
             try:
                 snapshot = await self._boards.snapshot(*window, circuits=circuits, renew=True)
+                self._figures = snapshot.figures
                 await self._send_stats(snapshot)
             except Exception as error:  # noqa: BLE001 - ClickHouse may be away; the heartbeats go on and show the age
                 log.warning("the console's numbers could not be read", error=str(error) or type(error).__name__)
-            if loop.time() >= next_heartbeat:
-                next_heartbeat = loop.time() + HEARTBEAT_S - REFRESH_S / 2
-                figures = None if snapshot is None else snapshot.figures
-                self.send("heartbeat", {"now": iso(utc_now()), **self._boards.data(figures)})
+
+    async def _heartbeats(self) -> None:
+        """Send one every few seconds, also while ClickHouse lets the numbers wait, and one at once when something goes wrong or ends."""
+        next_heartbeat, known = 0.0, None
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(REFRESH_S / 2)
+            if not self._queues:
+                continue
+            data = self._boards.data(self._figures, named=self._tenant is None)
+            if loop.time() >= next_heartbeat or data["problems"] != known:
+                next_heartbeat, known = loop.time() + HEARTBEAT_S - REFRESH_S / 4, data["problems"]
+                self.send("heartbeat", {"now": iso(utc_now()), **data})
 
     def close(self) -> None:
         """End every stream."""
@@ -183,7 +203,11 @@ class Live:
     async def _send_stats(self, snapshot: Snapshot) -> None:
         """Send the numbers that changed, in parts: a circuit that changes meanwhile is sent between two of them."""
         now = {
-            row["tool"]: {"stats": row["stats"], "beat_now": {name: each[-1] for name, each in row["beat"].items()}}
+            row["tool"]: {
+                "stats": row["stats"],
+                "beat_now": {name: each[-1] for name, each in row["beat"].items()},
+                "last_call_at": row["last_call_at"],
+            }
             for row in snapshot.content["tools"]
         }
         changed = [name for name, each in now.items() if self._before.get(name) != each]

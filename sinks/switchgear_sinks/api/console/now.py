@@ -96,10 +96,7 @@ def tool_row(part: dict[str, Any], name: str, figures: Figures, opened: Opening 
     """Return one tool: its circuit's fields and its numbers."""
     counted = figures.tools.get(name) or ToolFigures()
     outage = figures.outages.get(name) if opened is not None else None
-    kind = kind_of(part["state"], counted)
-    text = advice(part, kind)
-    return part | {
-        "kind": kind,
+    return advised(part, counted) | {
         "opened_at": None if opened is None else iso(opened.at),
         "opened_why": None if opened is None else opened.why,
         "stats": stats_of(counted, figures.refused.get(name, 0), figures.percentiles.get(name)),
@@ -118,8 +115,14 @@ def tool_row(part: dict[str, Any], name: str, figures: Figures, opened: Opening 
             "top_services": list(outage.top_services),
         },
         "local_opens": figures.local.get(name, []),
-        "action": {"text": text, "verbs": list(VERBS)},
+        "last_call_at": iso(counted.last_at),
     }
+
+
+def advised(part: Mapping[str, Any], counted: ToolFigures) -> dict[str, Any]:
+    """Return a tool's circuit with what kind of failure it is, and what to do about it in this state."""
+    kind = kind_of(part["state"], counted)
+    return {**part, "kind": kind, "action": {"text": advice(part, kind), "verbs": list(VERBS)}}
 
 
 def stats_of(counted: ToolFigures, refused: int, percentiles: tuple[float, float, float] | None) -> dict[str, Any]:

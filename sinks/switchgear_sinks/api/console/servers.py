@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 from collections.abc import Mapping
 from typing import Any, Final
@@ -13,42 +14,56 @@ from switchgear_schemas.settings import Settings
 
 LIMIT_S: Final = 3.0
 MAX_SERVERS: Final = 200
+MAX_BYTES: Final = 65_536
+"""An answer about readiness is short. Of another program's, no more is read."""
+_MOST_CHARACTERS: Final = 200
 
 
 async def ask_servers(settings: Settings) -> list[dict[str, Any]]:
-    """Return ``{"server", "ready", "why"}`` for each address of the setting ``console_servers``, in its order."""
-    urls = settings.server_urls[:MAX_SERVERS]
-    if not urls:
+    """Return ``{"server", "address", "ready", "why"}`` for each server of the setting ``console_servers``, in its order."""
+    servers = settings.servers[:MAX_SERVERS]
+    if not servers:
         return []
     trusted = True if settings.api_cafile is None else ssl.create_default_context(cafile=settings.api_cafile)
     async with httpx.AsyncClient(timeout=LIMIT_S, trust_env=False, verify=trusted) as client:
-        return await asyncio.gather(*(_ask(client, url) for url in urls))
+        why = await asyncio.gather(*(_ask(client, url) for _, url in servers))
+    return [
+        {"server": name, "address": url, "ready": each is None, "why": each}
+        for (name, url), each in zip(servers, why, strict=True)
+    ]
 
 
-async def _ask(client: httpx.AsyncClient, url: str) -> dict[str, Any]:
+async def _ask(client: httpx.AsyncClient, url: str) -> str | None:
+    """Return why a server is not ready; None if it is."""
     try:
-        async with asyncio.timeout(LIMIT_S):
-            response = await client.get(f"{url}/readyz")
-        answer = response.json()
+        async with asyncio.timeout(LIMIT_S), client.stream("GET", f"{url}/readyz") as response:
+            answer = _read(await _beginning(response))
     except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
-        return {
-            "server": url,
-            "ready": False,
-            "why": f"It does not answer: {str(error) or type(error).__name__}."[:200],
-        }
-    except ValueError:
-        answer = None
+        return f"It does not answer: {str(error) or type(error).__name__}."[:_MOST_CHARACTERS]
     if not isinstance(answer, Mapping) or "status" not in answer:
-        return {
-            "server": url,
-            "ready": False,
-            "why": f"It answers {response.status_code}, but not as a part of Switchgear.",
-        }
-    ready = response.status_code == httpx.codes.OK
-    return {"server": url, "ready": ready, "why": None if ready else _why(answer)}
+        return f"It answers {response.status_code}, but not as a part of Switchgear."
+    return None if response.status_code == httpx.codes.OK else _why(answer)
+
+
+async def _beginning(response: httpx.Response) -> bytes:
+    read = b""
+    async for part in response.aiter_bytes():
+        read += part
+        if len(read) > MAX_BYTES:
+            break
+    return read[: MAX_BYTES + 1]
+
+
+def _read(body: bytes) -> Any:
+    try:
+        return json.loads(body) if len(body) <= MAX_BYTES else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _why(answer: Mapping[str, Any]) -> str:
     checks = answer.get("checks")
     failed = [str(name) for name, fine in checks.items() if not fine] if isinstance(checks, Mapping) else []
-    return str(answer.get("reason") or answer.get("problem") or ", ".join(failed) or answer["status"])[:200]
+    return str(answer.get("reason") or answer.get("problem") or ", ".join(failed) or answer["status"])[
+        :_MOST_CHARACTERS
+    ]

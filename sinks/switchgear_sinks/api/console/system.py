@@ -19,7 +19,10 @@ from starlette.responses import Response
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import json_answer
 from switchgear_sinks.api.console.board import Boards
+from switchgear_sinks.api.console.components import Components
 from switchgear_sinks.api.console.figures import newest_event, utc_now
+from switchgear_sinks.api.console.groups import described as described_group
+from switchgear_sinks.api.console.groups import lag_of
 from switchgear_sinks.api.console.records import iso
 from switchgear_sinks.api.console.servers import ask_servers
 from switchgear_sinks.api.parameters import Parameters
@@ -39,14 +42,18 @@ class System:
     Args:
         store: The store.
         boards: The age of the circuits.
+        components: What is wrong.
         settings: The brokers and topics.
         kafka: Ask the brokers.
     """
 
-    def __init__(self, store: Store, boards: Boards, settings: Settings, *, kafka: bool) -> None:
+    def __init__(
+        self, store: Store, boards: Boards, components: Components, settings: Settings, *, kafka: bool
+    ) -> None:
         self._store = store
         self._db = Database(store)
         self._boards = boards
+        self._components = components
         self._settings = settings
         self._kafka = kafka
         self._turn = asyncio.Lock()
@@ -60,7 +67,7 @@ class System:
         async with self._turn:
             if time.monotonic() - self._read_at > KEPT_S:
                 self._answer, self._read_at = await self._read(), time.monotonic()
-        return json_answer(self._answer)
+        return json_answer({"problems": self._components.problems(named=True)} | self._answer)
 
     async def _read(self) -> dict[str, Any]:
         kafka, servers, storage, newest = await asyncio.gather(
@@ -122,7 +129,9 @@ class System:
                 for group in (topics.worker_group, topics.sink_group)
             }
             # One at a time: aiokafka reads an answer about several groups wrongly.
-            groups = [answer for group in committed for answer in await admin.describe_consumer_groups([group])]
+            members = {
+                group: described_group(await admin.describe_consumer_groups([group]), group)[0] for group in committed
+            }
         finally:
             await consumer.stop()
             await admin.close()
@@ -134,19 +143,10 @@ class System:
             ],
             "topics": [_topic(each, starts, ends) for each in described],
             "groups": [
-                {"group": group, "members": _members(groups, group), "lag": lag_of(offsets, starts, ends)}
+                {"group": group, "members": members[group], "lag": lag_of(offsets, starts, ends)}
                 for group, offsets in committed.items()
             ],
         }  # fmt: skip
-
-
-def lag_of(committed: Mapping[Any, Any], starts: Mapping[Any, int], ends: Mapping[Any, int]) -> int:
-    """Return how many records a group has not read yet, in the partitions that it has read from."""
-    return sum(
-        max(0, ends[place] - max(entry.offset, starts.get(place, 0)))
-        for place, entry in committed.items()
-        if place in ends
-    )
 
 
 def versions() -> dict[str, str | None]:
@@ -168,11 +168,3 @@ def _topic(described: Mapping[str, Any], starts: Mapping[Any, int], ends: Mappin
         "records": sum(ends[place] - starts[place] for place in places),
         "end": sum(ends[place] for place in places),
     }
-
-
-def _members(answers: list[Any], group: str) -> int:
-    for answer in answers:
-        for described in answer.groups:
-            if described[1] == group:
-                return len(described[-2 if answer.API_VERSION >= 3 else -1])
-    return 0

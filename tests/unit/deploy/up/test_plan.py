@@ -73,6 +73,11 @@ def test_children_receive_the_address_of_every_component(planned, settings, tmp_
     assert environment["SWITCHGEAR_DATA_DIR"] == str(tmp_path)
     assert environment["SWITCHGEAR_API_HTTP"] == f"127.0.0.1:{plan.api_port}"
     assert environment["SWITCHGEAR_API_URL"] == plan.api_url
+    named = [each.partition("=")[::2] for each in environment["SWITCHGEAR_CONSOLE_SERVERS"].split(",")]
+    assert named == [
+        *((f"worker-{number}", url) for number, url in enumerate(plan.worker_urls, 1)),
+        ("gateway", plan.gateway_url),
+    ]
     assert environment["SWITCHGEAR_WORKER_HTTP"] == f"127.0.0.1:{plan.worker_ports[1]}"
     assert environment["SWITCHGEAR_GATEWAY_OTLP_GRPC"] == f"127.0.0.1:{plan.otlp_port}"
 

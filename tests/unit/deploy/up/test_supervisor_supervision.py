@@ -79,3 +79,11 @@ def test_a_component_ended_on_purpose_is_not_due():
 @pytest.mark.parametrize("streak", [1, 30, 10_000])
 def test_the_backoff_is_always_between_its_bounds(streak):
     assert 0.5 <= backoff_s(streak) <= 15.0
+
+
+def test_a_component_is_away_from_its_first_death_until_it_is_ready_again():
+    supervision = died(running(), 10.0, "SIGKILL")
+    supervision = died(spawned(supervision, 10.5), 11.0, "code 1")
+    assert supervision.down_since == 10.0
+    assert became_ready(spawned(supervision, 12.0), 13.0).down_since is None
+    assert stopped(supervision, 12.0).down_since is None

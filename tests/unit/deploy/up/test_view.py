@@ -167,3 +167,37 @@ def test_a_long_reason_takes_one_line_of_the_frame():
     assert "9 of 12 calls" in line
     assert len(line) <= 120
     assert text.count("of 12 calls") == line.count("of 12 calls")
+
+
+WORKER_GONE = {
+    "component": "worker", "level": "bad", "what": "No worker runs.", "since": None, "means": "Circuits stand.", "todo": "Start one.",
+}  # fmt: skip
+
+
+def test_what_does_not_run_is_the_first_line_of_the_frame_and_says_since_when_why_and_what_it_means():
+    down_at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    sink = replace(SINK, problem="SIGKILL", down_at=down_at)
+    status = replace(STATUS, components=(KAFKA, sink), readings=Readings(problems=(WORKER_GONE,)))
+    console = Console(file=io.StringIO(), width=220)
+    console.print(frame(status))
+    first, second = console.file.getvalue().splitlines()[:2]
+    assert first.rstrip() == (
+        f"sink is restarting, since {down_at.astimezone():%H:%M:%S} (SIGKILL). Decisions go on. The API and the console are away until it"
+        " runs. Its log: /data/logs/sink.log."
+    )
+    assert second.rstrip() == "No worker runs. Circuits stand. Start one."
+
+
+def test_a_component_that_starts_for_the_first_time_is_not_away():
+    status = replace(STATUS, ready_s=None, components=(replace(SINK, down_at=OPENED.at),))
+    assert drawn(status).startswith("Switchgear")
+
+
+def test_lines_say_what_goes_wrong_once_and_when_it_is_over(console):
+    view = LineView(console)
+    for wrong in ((), (WORKER_GONE,), (WORKER_GONE,), (), ()):
+        view.show(replace(STATUS, components=(), readings=Readings(problems=wrong)))
+    assert console.file.getvalue().splitlines() == [
+        "No worker runs. Circuits stand. Start one.",
+        "Every part of the system does its work again.",
+    ]

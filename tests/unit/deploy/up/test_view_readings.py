@@ -111,3 +111,9 @@ def test_a_record_without_a_cause_is_shown_without_a_reason():
 def test_what_an_operator_wrote_can_not_steer_the_terminal():
     forced = record("forced_open", "closed") | {"cause": {"rule": "command", "actor": "ada", "reason": "a\x1b[2Jb\nc"}}
     assert transitions([forced])[0].why == "forced open by ada: a\\u001b[2Jb c"
+
+
+async def test_what_the_api_knows_not_to_work_is_read_and_an_api_of_an_earlier_release_knows_nothing(client, api):
+    assert (await read("http://api", Readings(), client=client)).problems == ()
+    api.circuits["problems"] = [{"what": "No worker runs."}]
+    assert (await read("http://api", Readings(), client=client)).problems == ({"what": "No worker runs."},)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from switchgear_cli.reads import tables
 from switchgear_cli.reads.client import ApiUnavailableError
 from switchgear_cli.watch.frame import Seen, frame, look, worst_first
 
@@ -123,3 +124,35 @@ def test_of_many_circuits_only_those_that_fit_are_laid_out_and_all_are_counted()
     assert len(lines) == 12
     assert "500 closed" in lines[1]
     assert lines[-2].startswith("… over 488 more circuits")
+
+
+WORKER_GONE = {
+    "component": "worker", "level": "bad", "what": "No worker runs.", "since": "2026-03-01T05:12:00.000Z",
+    "means": "Circuits have not changed since then. Each process decides alone.", "todo": "Start one: switchgear worker.",
+}  # fmt: skip
+LINE = (
+    "No worker runs, since 05:12:00Z. Circuits have not changed since then. Each process decides alone."
+    " Start one: switchgear worker."
+)
+
+
+def test_what_does_not_work_is_above_the_counts_and_said_once():
+    wrong = replace(SEEN, answer={**SEEN.answer, "problems": [WORKER_GONE]})
+    shown = text_of(wrong, width=200).splitlines()
+    assert shown[1] == LINE
+    assert shown[2].startswith("2 open")
+    assert sum("No worker runs" in line for line in shown) == 1
+
+
+def test_escape_characters_in_what_a_process_says_are_shown_as_text():
+    wrong = replace(SEEN, answer={**SEEN.answer, "problems": [WORKER_GONE | {"what": "worker-1: \x1b[2J[red]x."}]})
+    assert "\x1b" not in text_of(wrong, color=False)
+    assert "[red]x" in text_of(wrong, width=200)
+
+
+def test_circuits_are_listed_below_what_does_not_work():
+    console = Console(file=io.StringIO(), width=200)
+    console.print(tables.circuits({**SEEN.answer, "problems": [WORKER_GONE]}), highlight=False)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert lines[0].rstrip() == LINE
+    assert any(line.startswith("down ") for line in lines)

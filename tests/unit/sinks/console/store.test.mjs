@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
+  FRESH_MS,
+  MOST_TOOLS,
   Store,
   byUrgency,
   localOpens,
@@ -73,12 +75,106 @@ test("a record with a lower version than the one that is known changes nothing",
   assert.equal(store.tools.get("search").state, "open");
 });
 
-test("a changed state drops the advice for the old one and counts the open tools again", () => {
+test("a changed state takes the advice of its record, never that for the old state, and counts the open tools again", () => {
   const store = loaded([tool("search", "closed")]);
-  store.applyCircuit({ tool: "search", state: "open", version: 2 }, AT);
-  assert.equal(store.tools.get("search").action, null);
+  const advice = { text: "Check the server.", verbs: [] };
+  store.applyCircuit(
+    { tool: "search", state: "open", version: 2, kind: "down", action: advice },
+    AT,
+  );
+  assert.deepEqual(store.tools.get("search").action, advice);
   assert.equal(store.tools.get("search").stats.calls, 100);
   assert.equal(store.fleet.open, 1);
+  store.applyCircuit({ tool: "search", state: "half_open", version: 3 }, AT);
+  assert.equal(
+    store.tools.get("search").action,
+    null,
+    "a server of an earlier release sends none",
+  );
+});
+
+test("an older page keeps the advice of the newer record", () => {
+  const store = loaded([tool("search", "closed")]);
+  const advice = {
+    text: "Calls are refused until a probe succeeds.",
+    verbs: [],
+  };
+  store.applyCircuit(
+    { tool: "search", state: "open", version: 2, kind: "down", action: advice },
+    AT,
+  );
+  const old = {
+    ...tool("search", "closed"),
+    kind: null,
+    action: { text: "The circuit is closed.", verbs: [] },
+  };
+  for (const take of ["load", "refresh"]) {
+    store[take](
+      {
+        checked_at: new Date(AT).toISOString(),
+        data: {},
+        fleet,
+        tools: [old],
+        families: [],
+      },
+      AT,
+    );
+    const { state, kind, action } = store.tools.get("search");
+    assert.deepEqual([state, kind, action], ["open", "down", advice], take);
+  }
+});
+
+test("a tool that opens again opened now, and a failed probe opens nothing", () => {
+  const store = loaded([
+    {
+      ...tool("search", "open"),
+      opened_at: "2026-11-26T11:00:00.000Z",
+      opened_why: "It failed.",
+    },
+  ]);
+  const opening = () => [
+    store.tools.get("search").opened_at,
+    store.tools.get("search").opened_why,
+  ];
+  const record = (version, state, since) =>
+    store.applyCircuit(
+      { tool: "search", state, version, since, why: `Version ${version}.` },
+      AT,
+    );
+  record(2, "half_open", "2026-11-26T12:00:00.000Z");
+  record(3, "open", "2026-11-26T12:00:10.000Z");
+  assert.deepEqual(opening(), ["2026-11-26T11:00:00.000Z", "It failed."]);
+  record(4, "closed", "2026-11-26T12:00:20.000Z");
+  assert.deepEqual(opening(), [null, null]);
+  record(5, "open", "2026-11-26T12:00:30.000Z");
+  assert.deepEqual(opening(), ["2026-11-26T12:00:30.000Z", "Version 5."]);
+});
+
+test("a server was last called when one of its tools was", () => {
+  const store = loaded([
+    tool("a", "closed"),
+    tool("b", "closed"),
+    tool("c", "closed"),
+  ]);
+  const called = (at) => ({
+    stats: stats(4, 1),
+    beat_now: { calls: 4, errors: 1 },
+    last_call_at: at,
+  });
+  store.applyStats(
+    {
+      tools: {
+        a: called("2026-11-26T11:59:01.000Z"),
+        b: called("2026-11-26T11:59:07.000Z"),
+      },
+    },
+    AT,
+  );
+  assert.equal(
+    store.lastCallAt(["a", "b", "c", "gone"]),
+    "2026-11-26T11:59:07.000Z",
+  );
+  assert.equal(store.lastCallAt(["c"]), null);
 });
 
 test("a page that was computed before a record of the stream doesn't take the record back", () => {
@@ -258,4 +354,41 @@ test("a server that opened after an answer was computed stays, with the tools th
   assert.equal(family.state, "open");
   assert.deepEqual([...store.toolsOfBrokenFamilies()], [[family, ["mcp:a:x"]]]);
   assert.equal(store.refusingFamily(store.tools.get("mcp:a:x")), family);
+});
+
+test("a tool that changed some time ago is no longer remembered as changed", () => {
+  const store = loaded([]);
+  for (let number = 0; number < 100; number += 1)
+    store.applyCircuit({ ...tool(`t${number}`, "open"), version: 1 }, AT);
+  assert.equal(store.changedAt.size, 100);
+  store.applyCircuit({ ...tool("new", "open"), version: 1 }, AT + FRESH_MS - 1);
+  store.applyHeartbeat(
+    { now: new Date(AT + FRESH_MS).toISOString() },
+    AT + FRESH_MS,
+  );
+  assert.deepEqual([...store.changedAt.keys()], ["new"]);
+});
+
+test("names without end take no more room than the tools that the API answers with, and one that breaks has a place", () => {
+  const names = Array.from({ length: MOST_TOOLS }, (_, number) => `t${number}`);
+  const store = loaded(names.map((name) => tool(name, "closed")));
+  const numbers = { stats: stats(4, 1), beat_now: { calls: 4, errors: 1 } };
+  store.applyStats({ tools: { one_more: numbers, t7: numbers } }, AT);
+  assert.equal(
+    store.applyCircuit({ ...tool("another", "closed"), version: 1 }, AT),
+    null,
+  );
+  assert.deepEqual(
+    [store.tools.size, store.tools.get("t7").stats.calls],
+    [MOST_TOOLS, 4],
+  );
+  assert.equal(
+    store.applyCircuit({ ...tool("broken", "open"), version: 1 }, AT).circuit
+      .tool,
+    "broken",
+  );
+  assert.deepEqual(
+    [store.tools.size, store.tools.has("broken"), store.tools.has("t0")],
+    [MOST_TOOLS, true, false],
+  );
 });

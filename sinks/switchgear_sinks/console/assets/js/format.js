@@ -1,6 +1,7 @@
 /** Numbers, durations and times as the pages show them. */
 
 const NONE = "–";
+const CLOCKS_AGREE_S = 2;
 
 /** @param {number | null | undefined} value */
 const missing = (value) => value === null || value === undefined || Number.isNaN(value);
@@ -41,6 +42,7 @@ export function percent(rate) {
 /**
  * Return a duration given in milliseconds.
  * @param {number | null | undefined} value
+ * @returns {string}
  */
 export function millis(value) {
   if (missing(value)) return NONE;
@@ -52,12 +54,15 @@ export function millis(value) {
 }
 
 /**
- * Return a duration given in seconds, in its two largest units.
+ * Return a duration given in seconds, in its two largest units. Under a second it has milliseconds.
  * @param {number | null | undefined} value
+ * @returns {string}
  */
 export function duration(value) {
   if (missing(value)) return NONE;
-  const seconds = Math.max(0, Math.floor(/** @type {number} */ (value)));
+  const given = /** @type {number} */ (value);
+  if (given > 0 && given < 1) return millis(given * 1000);
+  const seconds = Math.max(0, Math.floor(given));
   if (seconds < 60) return `${seconds} s`;
   if (seconds < 3600) return two(seconds, 60, "m", "s");
   if (seconds < 86_400) return two(Math.floor(seconds / 60), 60, "h", "m");
@@ -118,6 +123,19 @@ export function age(iso, now) {
 }
 
 /**
+ * Return how long something has been so, as a phrase: "for 12 s". Empty if it is not known since when.
+ * @param {string | null | undefined} iso
+ * @param {number} now milliseconds
+ */
+export function lasting(iso, now) {
+  const seconds = age(iso, now);
+  if (seconds === null) return "";
+  // The two clocks need not agree to the second. A moment that is further ahead is by a clock that is wrong.
+  if (seconds < -CLOCKS_AGREE_S) return `since ${clock(iso, now)}`;
+  return seconds < 1 ? "just now" : `for ${duration(Math.floor(seconds))}`;
+}
+
+/**
  * Return the time of day of a moment, with the date if it isn't today.
  * @param {string | number | null | undefined} moment
  * @param {number} now milliseconds
@@ -135,12 +153,23 @@ export function clock(moment, now, options = {}) {
 }
 
 /**
+ * Return a number with as many digits after the point as a reader can use: 0.04870990003434098 is 0.04871.
+ * @param {number} value
+ */
+export function short(value) {
+  if (Number.isInteger(value) || !Number.isFinite(value)) return String(value);
+  const decimals = 3 - Math.floor(Math.log10(Math.abs(value)));
+  return decimals > 12 ? value.toPrecision(4) : String(Number(value.toFixed(Math.max(0, decimals))));
+}
+
+/**
  * Return any value of a record as text.
  * @param {unknown} value
  * @returns {string}
  */
 export function plain(value) {
   if (value === null || value === undefined) return "off";
+  if (typeof value === "number") return short(value);
   if (Array.isArray(value)) return value.length ? value.map(plain).join(", ") : "none";
   if (typeof value === "object") {
     return Object.entries(value)
@@ -148,6 +177,26 @@ export function plain(value) {
       .join(", ");
   }
   return String(value);
+}
+
+/**
+ * Return a value of a record as text, by the end of its name: durations, sizes, rates, money and counts.
+ * @param {string} name
+ * @param {unknown} value
+ * @param {{ exact?: boolean }} [options] all digits of a count
+ */
+export function named(name, value, options = {}) {
+  if (value === null || value === undefined) return NONE;
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value !== "number") return plain(value);
+  if (/(^|_)(bytes|size)$/.test(name)) return bytes(value);
+  if (/_per_s$/.test(name)) return `${value < 10 ? Number(value.toPrecision(2)) : count(value)} /s`;
+  if (/_ms$/.test(name)) return millis(value);
+  if (/_s$/.test(name)) return millis(value * 1000);
+  if (/(^|_)usd$/.test(name)) return usd(value);
+  if (/_days$/.test(name)) return `${short(value)} d`;
+  if (options.exact || /^(node|port)$/.test(name) || !Number.isInteger(value)) return short(value);
+  return count(value);
 }
 
 /** @param {number} number @param {string} one @param {string} [many] */

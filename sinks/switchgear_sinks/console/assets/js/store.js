@@ -3,6 +3,10 @@
 /** @import { Circuit, Family, Fleet, Freshness, Heartbeat, Minutes, NowAnswer, State, StatsEvent, Tool } from "../../types.js" */
 
 export const MINUTES = 60;
+/** How long a change of state stands out on the screen. */
+export const FRESH_MS = 8_000;
+/** As many as the API answers with. */
+export const MOST_TOOLS = 5_000;
 const REFUSING = new Set(["open", "half_open", "forced_open"]);
 const RANK = /** @type {Record<string, number>} */ ({
   open: 0,
@@ -29,6 +33,8 @@ const CIRCUIT_FIELDS = /** @type {const} */ ([
   "ramp",
   "expires_at",
   "override",
+  "kind",
+  "action",
 ]);
 const NO_WASTE = { calls: 0, tokens: 0, usd: 0, seconds: 0 };
 const NO_SAVING = { refused: 0, tokens: 0, usd: 0, seconds: 0 };
@@ -138,7 +144,8 @@ export class Store {
     this.offsetMs = Date.parse(now.checked_at) - localMs;
     const troubled = new Map(now.tools.map((tool) => [tool.tool, tool]));
     for (const [name, tool] of troubled)
-      this.tools.set(name, newer({ ...withForcedState(tool), beat: padded(tool.beat) }, this.tools.get(name)));
+      if (hasRoom(this.tools, name, tool.state))
+        this.tools.set(name, newer({ ...withForcedState(tool), beat: padded(tool.beat) }, this.tools.get(name)));
     for (const [name, tool] of this.tools)
       if (this.troubled.has(name) && !troubled.has(name) && tool.state === "closed")
         this.tools.set(name, { ...tool, ...CALM });
@@ -164,14 +171,14 @@ export class Store {
     const key = record.is_family ? (record.family ?? record.tool) : record.tool;
     const held = record.is_family ? this.families.get(key) : this.tools.get(key);
     if (held && record.version < held.version) return null;
-    // What was advised for another state is wrong now; the next load of the page has new advice.
-    const stale = held && held.state !== record.state ? { action: null, kind: null } : {};
+    if (!record.is_family && !hasRoom(this.tools, key, record.state)) return null;
     if (record.is_family) {
       const tools = /** @type {Family | undefined} */ (held)?.tools ?? [];
-      this.families.set(key, { ...held, tools, ...stale, ...record });
+      this.families.set(key, { ...held, tools, ...record });
     } else {
       const known = this.tools.get(key) ?? emptyTool();
-      this.tools.set(key, { ...known, ...stale, ...record });
+      // A record has the advice for its state. That for another state is wrong, and so is the time of another opening.
+      this.tools.set(key, { ...known, action: null, ...openingOf(known, record), ...record });
     }
     this.revision += 1;
     if (held?.state === record.state) return null;
@@ -186,9 +193,10 @@ export class Store {
     this.advance(localMs);
     if (event.fleet) this.fleet = event.fleet;
     for (const [name, change] of Object.entries(event.tools ?? {})) {
+      if (!hasRoom(this.tools, name, "closed")) continue;
       const held = this.tools.get(name) ?? { ...emptyTool(), tool: name, circuit_id: name };
       const beat = change.beat_now ? withLast(held.beat, change.beat_now) : held.beat;
-      this.tools.set(name, { ...held, stats: change.stats, beat });
+      this.tools.set(name, { ...held, stats: change.stats, beat, last_call_at: change.last_call_at });
     }
     this.countStates();
     this.beatRevision += 1;
@@ -204,11 +212,13 @@ export class Store {
   }
 
   /**
-   * Move the strips of minutes along with the clock.
+   * Move the strips of minutes along with the clock, and forget which tools changed some time ago.
    * @param {number} localMs
    */
   advance(localMs) {
-    const minute = minuteOf(this.serverNow(localMs));
+    const now = this.serverNow(localMs);
+    for (const [name, at] of this.changedAt) if (now - at >= FRESH_MS) this.changedAt.delete(name);
+    const minute = minuteOf(now);
     const passed = Math.min(minute - this.minute, MINUTES);
     if (!this.minute || passed <= 0) return;
     this.minute = minute;
@@ -251,6 +261,12 @@ export class Store {
     return family && isBroken(family) ? family : null;
   }
 
+  /** Return when one of these tools was last called, as far as the numbers say. @param {string[]} names */
+  lastCallAt(names) {
+    const times = names.map((name) => this.tools.get(name)?.last_call_at ?? "");
+    return times.reduce((newest, at) => (at > newest ? at : newest), "") || null;
+  }
+
   /** Return the servers whose circuits refuse calls, each with the names of the tools behind it. @returns {Map<Family, string[]>} */
   toolsOfBrokenFamilies() {
     /** @type {Map<string | null, string[]>} */
@@ -266,8 +282,27 @@ export class Store {
   }
 }
 
+/**
+ * Return whether a tool has a place: it has one already, or there are not too many. One that refuses calls takes the place of a closed one.
+ * @param {Map<string, Tool>} tools @param {string} name @param {State} state
+ */
+function hasRoom(tools, name, state) {
+  if (tools.has(name) || tools.size < MOST_TOOLS) return true;
+  const closed = REFUSING.has(state) && [...tools.values()].find((tool) => tool.state === "closed");
+  return Boolean(closed) && tools.delete(/** @type {Tool} */ (closed).tool);
+}
+
 /** @param {number} ms */
 const minuteOf = (ms) => Math.floor(ms / 60_000);
+
+/**
+ * Return when and why a tool began to refuse calls, after a record. A failed probe begins nothing.
+ * @param {Tool} known @param {Circuit} record
+ */
+function openingOf(known, record) {
+  if (!isBroken(record)) return { opened_at: null, opened_why: null };
+  return isBroken(known) ? {} : { opened_at: record.since, opened_why: record.why };
+}
 
 /**
  * Return a circuit as an operator thinks of it. Forced open for a time, it is open until then in its record.

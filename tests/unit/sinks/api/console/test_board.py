@@ -20,7 +20,7 @@ def boards(monkeypatch: pytest.MonkeyPatch) -> Boards:
         return Snapshot({"tools": []}, SimpleNamespace(), 0.0, time.monotonic())  # type: ignore[arg-type]
 
     monkeypatch.setattr(Boards, "_compute", compute)
-    return Boards(SimpleNamespace(embedded=False), SimpleNamespace(), Settings())  # type: ignore[arg-type]
+    return Boards(SimpleNamespace(embedded=False), SimpleNamespace(), SimpleNamespace(), Settings())  # type: ignore[arg-type]
 
 
 def make_older(boards: Boards, seconds: float) -> None:

@@ -1,13 +1,22 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
+from itertools import product
 from types import SimpleNamespace
+from typing import get_args
 
 import msgspec
 import pytest
 
+from switchgear_schemas.circuit import Circuit
+from switchgear_schemas.enums import CircuitState
 from switchgear_sinks.api.console import live as live_module
+from switchgear_sinks.api.console.figures import ToolFigures
 from switchgear_sinks.api.console.live import KEPT, QUEUE, Live
+from switchgear_sinks.api.console.now import kind_of
+from switchgear_sinks.api.console.records import advice, circuit_part, decode_record
+from tests.support.table import table
 
 
 @pytest.fixture
@@ -99,7 +108,7 @@ async def test_closing_ends_every_stream(live):
 async def test_only_changed_tools_are_sent_and_nothing_while_nothing_changes(live):
     def snapshot(**calls):
         rows = [
-            {"tool": name, "stats": {"calls": count}, "beat": {"calls": [count], "errors": [0]}}
+            {"tool": name, "stats": {"calls": count}, "beat": {"calls": [count], "errors": [0]}, "last_call_at": None}
             for name, count in calls.items()
         ]
         return SimpleNamespace(content={"tools": rows, "fleet": {"calls": sum(calls.values())}})
@@ -112,9 +121,33 @@ async def test_only_changed_tools_are_sent_and_nothing_while_nothing_changes(liv
     assert found[1][2]["fleet"] == {"calls": 3}
 
 
+@table(
+    ("state", "counted"),
+    product(
+        get_args(CircuitState),
+        (ToolFigures(), ToolFigures(calls=9, errors=9), ToolFigures(calls=9, caller_errors=9), None),
+    ),
+)
+async def test_record_of_the_stream_has_the_advice_for_its_state(state, counted):
+    live = Live(SimpleNamespace(fleet=SimpleNamespace(listen=lambda _: None)))
+    record = decode_record(
+        Circuit(circuit_id="web", tool_name="web", state=state, version=2, generation=1, changed_at=datetime.now(UTC))
+        .model_dump_json()
+        .encode()
+    )
+    if counted is not None:
+        live._figures = SimpleNamespace(tools={"web": counted})
+    position = live.last_id
+    live.changed(record)
+    ((_, _, sent),) = await collect(live, 1, position)
+    kind = kind_of(state, counted or ToolFigures())
+    assert (sent["kind"], sent["action"]["text"]) == (kind, advice(circuit_part(record), kind))
+
+
 async def test_circuit_that_changes_while_the_numbers_of_many_tools_are_sent_is_not_held_up(live):
     names = [f"t{number}" for number in range(250)]
-    rows = [{"tool": name, "stats": {"calls": 1}, "beat": {"calls": [1], "errors": [0]}} for name in names]
+    beat = {"calls": [1], "errors": [0]}
+    rows = [{"tool": name, "stats": {"calls": 1}, "beat": beat, "last_call_at": None} for name in names]
     position = live.last_id
     sending = asyncio.create_task(live._send_stats(SimpleNamespace(content={"tools": rows, "fleet": {"calls": 250}})))
     await asyncio.sleep(0)
@@ -136,7 +169,7 @@ async def test_stream_goes_on_with_heartbeats_while_the_store_does_not_answer(mo
         renewed=set(),
         fleet=SimpleNamespace(listen=lambda _: None),
         snapshot=snapshot,
-        data=lambda _: {"circuits_fresh": True},
+        data=lambda _, **__: {"circuits_fresh": True, "problems": []},
     )
     live = Live(boards)
     running = asyncio.create_task(live.run())
@@ -145,3 +178,37 @@ async def test_stream_goes_on_with_heartbeats_while_the_store_does_not_answer(mo
     finally:
         running.cancel()
     assert (kind, data["circuits_fresh"]) == ("heartbeat", True)
+
+
+PROBLEM = {"component": "worker", "level": "bad", "what": "worker-9 is not ready: box-7 refuses.", "since": None}
+
+
+async def test_what_goes_wrong_is_told_at_once_also_while_the_numbers_wait_for_the_store(monkeypatch):
+    monkeypatch.setattr(live_module, "REFRESH_S", 0.01)
+    problems = []
+
+    async def snapshot(*_args, **_options):
+        await asyncio.Event().wait()
+
+    boards = SimpleNamespace(
+        renewed=set(),
+        fleet=SimpleNamespace(listen=lambda _: None),
+        snapshot=snapshot,
+        data=lambda _, **__: {"problems": list(problems)},
+    )
+    live = Live(boards)
+    running = asyncio.create_task(live.run())
+    try:
+        await asyncio.wait_for(collect(live, 1), 10)
+        problems.append(PROBLEM)
+        ((_, kind, data),) = await asyncio.wait_for(collect(live, 1), live_module.HEARTBEAT_S - 1)
+    finally:
+        running.cancel()
+    assert (kind, data["problems"]) == ("heartbeat", [PROBLEM])
+
+
+async def test_console_for_some_tools_learns_what_is_wrong_without_names(live):
+    position = live.last_id
+    live.send("heartbeat", {"now": "2026-11-28T06:00:00Z", "problems": [PROBLEM]})
+    ((_, _, data),) = await collect(live, 1, position, lambda _: False)
+    assert [each["what"] for each in data["problems"]] == ["The workers do not do their work."]

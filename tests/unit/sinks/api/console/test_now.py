@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import product
+from typing import get_args
 
 from switchgear_schemas.circuit import Circuit
+from switchgear_schemas.enums import CircuitState
 from switchgear_sinks.api.console.figures import Figures, Opening, ToolFigures
-from switchgear_sinks.api.console.now import assemble, kind_of, openings
-from switchgear_sinks.api.console.records import decode_record
+from switchgear_sinks.api.console.now import advised, assemble, kind_of, openings
+from switchgear_sinks.api.console.records import circuit_part, decode_record
 from tests.support.table import table
 
+COUNTED = (ToolFigures(), ToolFigures(calls=9, errors=9), ToolFigures(calls=9, caller_errors=9))
 NOW = datetime(2026, 11, 26, 2, 0, tzinfo=UTC)
 
 
@@ -84,3 +88,20 @@ def test_reader_without_the_right_to_see_circuits_sees_unknown_states_and_no_fam
     found = assemble(None, figures(**{"mcp:x:y": ToolFigures(calls=1)}), {}, family_pattern="mcp:*:*")
     assert [(each["state"], each["family"]) for each in found["tools"]] == [("unknown", "mcp:x")]
     assert found["families"] == []
+
+
+def test_tool_says_when_it_was_last_called_and_one_without_calls_does_not():
+    circuits = {"quiet": circuit("quiet", "open")}
+    found = assemble(circuits, figures(a=ToolFigures(calls=1, last_at=NOW)), {}, family_pattern="mcp:*:*")
+    assert {row["tool"]: row["last_call_at"] for row in found["tools"]} == {
+        "a": "2026-11-26T02:00:00.000Z",
+        "quiet": None,
+    }
+
+
+@table(("state", "counted"), product(get_args(CircuitState), COUNTED))
+def test_row_of_a_page_and_record_of_the_stream_have_the_same_advice(state, counted):
+    record = circuit("a", state)
+    found = assemble({"a": record}, figures(a=counted), {}, family_pattern="mcp:*:*")
+    row, streamed = found["tools"][0], advised(circuit_part(record), counted)
+    assert {name: row[name] for name in streamed} == streamed

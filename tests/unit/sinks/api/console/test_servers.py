@@ -46,18 +46,41 @@ async def test_system_page_says_of_each_named_server_whether_it_is_ready_and_why
         answering(503, json.dumps({"status": "not ready", "problem": "no circuits yet"}).encode()) as alerts,
         answering(200, b"<html>") as other,
     ):
-        found = await ask_servers(Settings(console_servers=f"{gateway}/, {away},{worker},{alerts},{other},{dead},"))
+        found = await ask_servers(
+            Settings(console_servers=f"{gateway}/, {away},worker-1 = {worker}/,alerts={alerts},{other},{dead},")
+        )
     assert found[:4] == [
-        {"server": gateway, "ready": True, "why": None},
-        {"server": away, "ready": False, "why": "kafka"},
-        {"server": worker, "ready": False, "why": "it reads its tables"},
-        {"server": alerts, "ready": False, "why": "no circuits yet"},
+        {"server": gateway, "address": gateway, "ready": True, "why": None},
+        {"server": away, "address": away, "ready": False, "why": "kafka"},
+        {"server": "worker-1", "address": worker, "ready": False, "why": "it reads its tables"},
+        {"server": "alerts", "address": alerts, "ready": False, "why": "no circuits yet"},
     ]
     assert [(each["server"], each["ready"]) for each in found[4:]] == [(other, False), (dead, False)]
     assert found[4]["why"] == "It answers 200, but not as a part of Switchgear."
     assert found[5]["why"].startswith("It does not answer: ")
 
 
-def test_address_of_a_server_without_a_scheme_is_refused():
-    with pytest.raises(ValidationError, match="gateway:8622' must start with http"):
-        Settings(console_servers="gateway:8622")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b'{"status": "' + b"x" * 1_000_000 + b'"}', "It answers 503, but not as a part of Switchgear."),
+        (b"[" * 60_000, "It answers 503, but not as a part of Switchgear."),
+        (json.dumps({"status": "no", "reason": "<b>" + "y" * 900}).encode(), "<b>" + "y" * 197),
+    ],
+)
+async def test_what_another_program_answers_is_read_up_to_a_bound_and_cut(body, why):
+    with answering(503, body) as server:
+        (found,) = await ask_servers(Settings(console_servers=f"worker-1={server}"))
+    assert (found["ready"], found["why"]) == (False, why)
+
+
+@pytest.mark.parametrize("servers", ["gateway:8622", "gateway=box:8622", "=http://box:8622"])
+def test_address_of_a_server_without_a_scheme_or_with_an_empty_name_is_refused(servers):
+    with pytest.raises(ValidationError, match="must start with http"):
+        Settings(console_servers=servers)
+
+
+def test_server_without_a_name_has_its_address_as_its_name():
+    settings = Settings(console_servers="worker-1=http://a:1/,http://b:2/x?y=z")
+    assert settings.servers == [("worker-1", "http://a:1"), ("http://b:2/x?y=z", "http://b:2/x?y=z")]

@@ -1,20 +1,20 @@
 import { count, percent, plural, usd } from "../format.js";
 import { html, useMemo } from "../html.js";
 import { useLive } from "../live.js";
+import { circuitsOldSince } from "../problems.js";
 import { BrokenCard, FamilyCard } from "../parts/broken-card.js";
 import { ErrorNotice, Loading } from "../parts/notices.js";
 import { Sparkline } from "../parts/sparkline.js";
 import { ToolsTable } from "../parts/tools-table.js";
 import { setParams } from "../state.js";
 import { STATES } from "../states.js";
-import { isBroken } from "../store.js";
+import { FRESH_MS, isBroken } from "../store.js";
 
 /** @import { Fleet, Tool } from "../../../types.js" */
 
 const CARDS = 8;
 /** Rows of the table move at most this often; a change of state moves them at once. */
 const ORDER_EVERY_MS = 10_000;
-const FRESH_MS = 8_000;
 
 /** @param {{ route: { params: Record<string, string> } }} props */
 export function NowPage({ route }) {
@@ -35,11 +35,11 @@ export function NowPage({ route }) {
   const carded = new Set(cards.map((tool) => tool.tool));
   const rest = tools.filter((tool) => !carded.has(tool.tool));
   return html`<div class="page now">
-    <${Summary} fleet=${store.fleet} tools=${tools} beatRevision=${store.beatRevision} broken=${broken.length} refused=${refused} servers=${families.size} />
+    <${Summary} fleet=${store.fleet} tools=${tools} beatRevision=${store.beatRevision} broken=${broken.length} refused=${refused} servers=${families.size} oldSince=${circuitsOldSince(store.data, now)} />
     ${
       cards.length || families.size
         ? html`<section class="cards" aria-label="Not closed">
-          ${[...families].map(([family, names]) => html`<${FamilyCard} key=${`family ${family.family}`} family=${family} tools=${names} />`)}
+          ${[...families].map(([family, names]) => html`<${FamilyCard} key=${`family ${family.family}`} family=${family} tools=${names} lastCallAt=${store.lastCallAt(names)} />`)}
           ${cards.map((tool) => html`<${BrokenCard} key=${tool.tool} tool=${tool} fresh=${now - (store.changedAt.get(tool.tool) ?? 0) < FRESH_MS} />`)}
           ${broken.length > cards.length ? html`<button type="button" class="button wide" onClick=${() => setParams({ cards: "all" })}>${`Show ${plural(broken.length - cards.length, "more broken tool")} as cards; they are first in the table below`}</button>` : null}
         </section>`
@@ -51,20 +51,22 @@ export function NowPage({ route }) {
   </div>`;
 }
 
-/** The answer in one glance. @param {{ fleet: Fleet | null, tools: Tool[], beatRevision: number, broken: number, refused: number, servers: number }} props */
-function Summary({ fleet, tools, beatRevision, broken, refused, servers }) {
+/** The answer in one glance. @param {{ fleet: Fleet | null, tools: Tool[], beatRevision: number, broken: number, refused: number, servers: number, oldSince: string | null }} props */
+function Summary({ fleet, tools, beatRevision, broken, refused, servers, oldSince }) {
   const minutes = useMemo(() => sumBeats(tools), [beatRevision]);
   if (!fleet) return null;
   const parts = [servers ? plural(servers, "server") : "", broken ? plural(broken, "tool") : ""].filter(Boolean);
   const headline = parts.length
     ? `${parts.join(" and ")} ${servers + broken === 1 ? "refuses" : "refuse"} calls`
-    : fleet.tools
-      ? `All ${plural(fleet.tools, "tool")} are up`
-      : "No tool has been called yet";
+    : oldSince
+      ? `${plural(fleet.tools, "tool")}, as of ${oldSince}`
+      : fleet.tools
+        ? `All ${plural(fleet.tools, "tool")} are up`
+        : "No tool has been called yet";
   return html`<section class="summary" aria-label="The last hour">
-    <div class=${`headline ${parts.length ? "bad" : "good"}`}>
+    <div class=${`headline ${parts.length ? "bad" : oldSince ? "" : "good"}`}>
       <p>${headline}</p>
-      <span>${parts.length ? `${count(Math.max(0, fleet.tools - refused))} others are up` : "Nothing to do."}</span>
+      <span>${oldSince ? "It is not known how they are now." : parts.length ? `${count(Math.max(0, fleet.tools - refused))} others are up` : "Nothing to do."}</span>
     </div>
     <dl class="stats">
       <div><dt>Calls, last hour</dt><dd>${count(fleet.calls)}</dd><${Sparkline} values=${minutes.calls} tone="calls" /></div>

@@ -1,26 +1,10 @@
 import { useResource } from "../api.js";
-import { bytes, count, duration, plain } from "../format.js";
+import { plain } from "../format.js";
 import { html } from "../html.js";
 import { Loaded } from "../parts/notices.js";
-import { Ago } from "../parts/time.js";
+import { Value } from "../parts/value.js";
 
 const RELOAD_MS = 10_000;
-
-/** How a value is shown, by the end of its name. @param {string} name @param {unknown} value */
-function shown(name, value) {
-  if (typeof value === "number") {
-    if (/bytes|size$/.test(name)) return bytes(value);
-    if (/_per_s$/.test(name)) return `${value < 10 ? Number(value.toPrecision(2)) : count(value)} /s`;
-    if (/_s$/.test(name)) return duration(value);
-    if (/^(node|port)$/.test(name)) return String(value);
-    if (/_days$/.test(name)) return `${count(value)} d`;
-    return count(value);
-  }
-  if (typeof value === "boolean") return value ? "yes" : "no";
-  if (value === null) return "–";
-  if (typeof value === "string" && /^\d{4}-\d\d-\d\dT/.test(value)) return html`<${Ago} at=${value} />`;
-  return plain(value);
-}
 
 /** @param {{ route: unknown }} _props */
 export function SystemPage(_props) {
@@ -28,7 +12,7 @@ export function SystemPage(_props) {
   return html`<div class="page"><${Loaded} resource=${resource} rows=${10}>
     ${(/** @type {Record<string, unknown>} */ answer) =>
       html`<div class="columns system">${Object.entries(answer)
-        .filter(([name]) => name !== "checked_at")
+        .filter(([name]) => name !== "checked_at" && name !== "problems") // these are above every page
         .map(([name, value]) => html`<${Part} key=${name} name=${name} value=${value} />`)}</div>`}
   <//></div>`;
 }
@@ -37,7 +21,7 @@ export function SystemPage(_props) {
 function Part({ name, value }) {
   const title = name.replaceAll("_", " ");
   return html`<section class="block" aria-label=${title}><div class="toolbar"><h2 class="capital">${title}</h2></div>
-    ${Array.isArray(value) ? html`<${List} items=${value} />` : typeof value === "object" && value !== null ? html`<${Pairs} record=${/** @type {Record<string, unknown>} */ (value)} />` : html`<p class="one">${shown(name, value)}</p>`}
+    ${Array.isArray(value) ? html`<${List} items=${value} />` : typeof value === "object" && value !== null ? html`<${Pairs} record=${/** @type {Record<string, unknown>} */ (value)} />` : html`<p class="one"><${Value} name=${name} value=${value} /></p>`}
   </section>`;
 }
 
@@ -49,7 +33,7 @@ function List({ items }) {
     return html`<ul class="one">${items.map((item) => html`<li class="mono">${plain(item)}</li>`)}</ul>`;
   const names = [...new Set(records.flatMap((record) => Object.keys(/** @type {object} */ (record))))];
   return html`<div class="scroll" tabindex="0"><table class="rows"><thead><tr>${names.map((name) => html`<th scope="col" key=${name} class=${isNumeric(items, name) ? "num" : ""}>${name.replace(/_(s|ms|at|per_s)$/, "").replaceAll("_", " ")}</th>`)}</tr></thead>
-    <tbody>${/** @type {Record<string, unknown>[]} */ (items).map((record) => html`<tr>${names.map((name) => html`<td key=${name} class=${isNumeric(items, name) ? `num ${name === "lag" && Number(record[name]) > 1000 ? "bad-text" : ""}` : "cut"}>${shown(name, record[name] ?? null)}</td>`)}</tr>`)}</tbody>
+    <tbody>${/** @type {Record<string, unknown>[]} */ (items).map((record) => html`<tr>${names.map((name) => html`<td key=${name} class=${isNumeric(items, name) ? `num ${name === "lag" && Number(record[name]) > 1000 ? "bad-text" : ""}` : name === "ready" && record[name] === false ? "bad-text" : "cut"}><${Value} name=${name} value=${record[name] ?? null} /></td>`)}</tr>`)}</tbody>
   </table></div>`;
 }
 
@@ -63,6 +47,6 @@ function Pairs({ record }) {
     .filter(([, value]) => value !== null)
     .map(
       ([name, value]) =>
-        html`<div key=${name}><dt>${name.replace(/_(s|ms|at|per_s)$/, "").replaceAll("_", " ")}</dt><dd>${Array.isArray(value) && value.some((item) => typeof item === "object") ? html`<${List} items=${value} />` : shown(name, value)}</dd></div>`,
+        html`<div key=${name}><dt>${name.replace(/_(s|ms|at|per_s)$/, "").replaceAll("_", " ")}</dt><dd>${Array.isArray(value) && value.some((item) => typeof item === "object") ? html`<${List} items=${value} />` : html`<${Value} name=${name} value=${value} />`}</dd></div>`,
     )}</dl>`;
 }

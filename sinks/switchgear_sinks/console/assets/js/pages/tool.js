@@ -34,8 +34,6 @@ export function ToolPage({ route }) {
           ? {
               ...answer.tool,
               ...held,
-              // Advice for another state is wrong.
-              action: held.action ?? (answer.tool.state === held.state ? answer.tool.action : null),
               blast: held.blast ?? answer.tool.blast,
               scoped_open: answer.tool.scoped_open,
             }
@@ -57,7 +55,7 @@ function ToolHead({ tool, waste, hours }) {
   return html`<section class=${`card tool-head ${tool.state}`} aria-label="State">
     <header>
       <${StateBadge} state=${tool.state} />
-      <span class="since">for <${Since} since=${isBroken(tool) ? (tool.opened_at ?? tool.since) : tool.since} /></span>
+      <${Since} since=${isBroken(tool) ? (tool.opened_at ?? tool.since) : tool.since} />
       <div class="tail"><${CommandButtons} circuit=${tool} /></div>
     </header>
     <div class="card-main"><${Why} circuit=${tool} /><${CircuitFacts} tool=${tool} period=${{ waste, hours }} /></div>

@@ -1,5 +1,5 @@
 import { toolAddress } from "../address.js";
-import { html, useMemo } from "../html.js";
+import { html } from "../html.js";
 import { plural } from "../format.js";
 import { Beat } from "./beat.js";
 import { CircuitFacts, NextFact } from "./circuit-facts.js";
@@ -32,17 +32,12 @@ export function Why({ circuit }) {
 
 /** @param {{ tool: Tool, fresh: boolean }} props */
 export function BrokenCard({ tool, fresh }) {
-  return useMemo(() => card(tool, fresh), [tool, fresh]);
-}
-
-/** @param {Tool} tool @param {boolean} fresh */
-function card(tool, fresh) {
   return html`<article class=${`card broken ${tool.state} ${fresh ? "fresh" : ""}`} aria-label=${tool.tool}>
     <header>
       <${StateBadge} state=${tool.state} />
       <h3><a href=${toolAddress(tool.tool)}><${ToolName} name=${tool.tool} /></a></h3>
       ${!tool.override && tool.kind && KINDS[tool.kind] ? html`<span class="tag">${KINDS[tool.kind]}</span>` : null}
-      <span class="since">for <${Since} since=${tool.opened_at ?? tool.since} /></span>
+      <${Since} since=${tool.opened_at ?? tool.since} />
       <div class="tail"><${Beat} beat=${tool.beat} height=${22} /><${CommandButtons} circuit=${tool} /></div>
     </header>
     <div class="card-main">
@@ -52,21 +47,24 @@ function card(tool, fresh) {
   </article>`;
 }
 
-/** A server whose circuit refuses calls, with the tools behind it. @param {{ family: Family, tools: string[] }} props */
-export function FamilyCard({ family, tools }) {
+/**
+ * A server whose circuit refuses calls, with the tools behind it.
+ * @param {{ family: Family, tools: string[], lastCallAt: string | null }} props
+ */
+export function FamilyCard({ family, tools, lastCallAt }) {
   const name = family.family ?? family.tool;
   return html`<article class=${`card broken ${family.state}`} aria-label=${`Server ${name}`}>
     <header>
       <${StateBadge} state=${family.state} />
       <h3><${ToolName} name=${name} /></h3>
       <span class="tag">Server</span>
-      <span class="since">for <${Since} since=${family.since} /></span>
+      <${Since} since=${family.since} />
       <div class="tail"><${CommandButtons} circuit=${{ ...family, is_family: true }} /></div>
     </header>
     <div class="card-main">
       <${Why} circuit=${family} />
       <dl class="facts">
-        <${NextFact} circuit=${family} />
+        <${NextFact} circuit=${{ ...family, last_call_at: lastCallAt }} />
         <div class="fact wide"><dt>${plural(tools.length, "tool")} behind it</dt>
           <dd class="names">${tools.slice(0, 8).map((tool) => html`<a key=${tool} href=${toolAddress(tool)}><${ToolName} name=${tool} short /></a>`)}${tools.length > 8 ? html`<span>and ${tools.length - 8} more</span>` : null}</dd>
         </div>

@@ -1,9 +1,10 @@
 import { address, toolAddress } from "../address.js";
-import { count, millis, plain, usd } from "../format.js";
+import { count, millis } from "../format.js";
 import { Fragment, html, useState } from "../html.js";
 import { Icon } from "./icons.js";
 import { ToolName } from "./state.js";
 import { Clock } from "./time.js";
+import { Value } from "./value.js";
 
 /** @import { Call } from "../../../types.js" */
 
@@ -48,6 +49,6 @@ export function CallsTable({ calls, withTool = true, label }) {
 function CallDetails({ call }) {
   const rest = Object.entries(call).filter(([, value]) => value !== null && value !== "" && value !== undefined);
   return html`<dl class="pairs">
-    ${rest.map(([name, value]) => html`<div key=${name}><dt>${name.replaceAll("_", " ")}</dt><dd class="mono">${name === "session_id" ? html`<a class="link" href=${address("/calls", { session: value })}>${String(value)}</a>` : name === "usd" ? usd(Number(value)) : plain(value)}</dd></div>`)}
+    ${rest.map(([name, value]) => html`<div key=${name}><dt>${name.replaceAll("_", " ")}</dt><dd class="mono">${name === "session_id" ? html`<a class="link" href=${address("/calls", { session: value })}>${String(value)}</a>` : html`<${Value} name=${name} value=${value} exact />`}</dd></div>`)}
   </dl>`;
 }

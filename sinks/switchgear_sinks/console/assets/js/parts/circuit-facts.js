@@ -1,25 +1,36 @@
 import { html } from "../html.js";
 import { localOpens } from "../store.js";
-import { count, duration, percent, plural } from "../format.js";
+import { count, countdown, duration, percent, plural } from "../format.js";
+import { unasked } from "../probes.js";
 import { Fact, SavedFact, Wasted } from "./facts.js";
-import { Clock, Countdown } from "./time.js";
+import { Clock, Countdown, useNow } from "./time.js";
 
 /** @import { Circuit, Tool, Waste } from "../../../types.js" */
 
-/** What happens next with a circuit: a probe, its verdict, the end of a command, or nothing by itself. */
-export function NextFact(/** @type {{ circuit: Circuit }} */ { circuit }) {
+/** @typedef {Circuit & { last_call_at?: string | null }} Called */
+
+/** When the next call is a probe. If it may be made now, who has asked for it. @param {{ circuit: Called, note: string }} props */
+function NextProbe({ circuit, note }) {
+  const now = useNow();
+  const left = circuit.next_probe_at ? (Date.parse(circuit.next_probe_at) - now) / 1000 : 0;
+  const notes = [note, left > 0 || circuit.lease ? "" : unasked(circuit, now)];
+  return html`<${Fact} name="Next probe" note=${notes.filter(Boolean).join(", ")}>${left > 0 ? html`<time datetime=${circuit.next_probe_at}>${countdown(left)}</time>` : "the next call"}<//>`;
+}
+
+/** What happens next with a circuit: a probe, its verdict, the end of a command, or nothing by itself. @param {{ circuit: Called }} props */
+export function NextFact({ circuit }) {
   if (circuit.state === "half_open" && circuit.lease) {
     return html`<${Fact} name="Probing" tone="warn" note=${html`by ${circuit.lease.holder}`}>
       ${circuit.lease.expires_at ? html`<${Countdown} to=${circuit.lease.expires_at} due="no answer" />` : "now"}
     <//>`;
   }
   if (circuit.state === "half_open")
-    return html`<${Fact} name="Next probe" note=${circuit.permits_left ? `${plural(circuit.permits_left, "probe")} left` : ""}>the next call<//>`;
+    return html`<${NextProbe} circuit=${circuit} note=${circuit.permits_left ? `${plural(circuit.permits_left, "probe")} left` : ""} />`;
   if (circuit.expires_at)
     return html`<${Fact} name="Command ends" note=${html`<${Clock} at=${circuit.expires_at} />`}><${Countdown} to=${circuit.expires_at} due="now" /><//>`;
   if (circuit.state === "forced_open") return html`<${Fact} name="Ends" note="until an operator acts">never<//>`;
   if (circuit.next_probe_at)
-    return html`<${Fact} name="Next probe" note=${circuit.lease ? `by ${circuit.lease.holder}` : ""}><${Countdown} to=${circuit.next_probe_at} due="the next call" /><//>`;
+    return html`<${NextProbe} circuit=${circuit} note=${circuit.lease ? `by ${circuit.lease.holder}` : ""} />`;
   if (circuit.ramp !== null && circuit.ramp !== undefined && circuit.ramp < 1)
     return html`<${Fact} name="Recovering">${percent(circuit.ramp)} of calls go<//>`;
   return null;

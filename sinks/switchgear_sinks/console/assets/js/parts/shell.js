@@ -12,6 +12,7 @@ import { Freshness, LostBanner } from "./freshness.js";
 import { Help } from "./help.js";
 import { Icon, Mark } from "./icons.js";
 import { Palette } from "./palette.js";
+import { ProblemBanner } from "./problem-banner.js";
 import { Toasts, toast } from "./toasts.js";
 
 /** @param {1 | -1} step */
@@ -58,6 +59,7 @@ export function Shell({ route, title, children }) {
         </div>
       </div>
       <${LostBanner} />
+      <${ProblemBanner} />
       <main id="main" tabindex="0" class=${live.connection === "lost" ? "old" : ""}>${children}</main>
     </div>
     <div class="hidden-text" role="status" aria-live="polite" id="announcements">${spoken}</div>

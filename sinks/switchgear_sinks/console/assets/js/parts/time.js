@@ -1,6 +1,6 @@
 import { html, useEffect, useState } from "../html.js";
 import { live } from "../live.js";
-import { age, clock, countdown, duration } from "../format.js";
+import { age, clock, countdown, duration, lasting } from "../format.js";
 
 /** @type {Set<() => void>} */
 const tickers = new Set();
@@ -28,11 +28,11 @@ export function useNow() {
   return live.store.serverNow(Date.now());
 }
 
-/** @param {{ since: string | null | undefined }} props */
+/** How long it has been so: the whole phrase, or nothing. @param {{ since: string | null | undefined }} props */
 export function Since({ since }) {
   const now = useNow();
-  if (!since) return html`<span>–</span>`;
-  return html`<time datetime=${since} title=${clock(since, now)}>${duration(age(since, now))}</time>`;
+  if (!since) return null;
+  return html`<span class="since"><time datetime=${since} title=${clock(since, now)}>${lasting(since, now)}</time></span>`;
 }
 
 /** @param {{ at: string | null | undefined }} props */

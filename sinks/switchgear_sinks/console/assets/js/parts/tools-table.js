@@ -79,12 +79,7 @@ function NarrowState({ state }) {
 
 /** @param {{ row: Extract<Row, { kind: "tool" }>, index: number }} props */
 function ToolRow({ row, index }) {
-  // The same elements while the tool is the same: a paint costs what has changed, not what is on the screen.
-  return useMemo(() => toolCells(row.tool, row.inside, index), [row.tool, row.inside, index]);
-}
-
-/** @param {Tool} tool @param {boolean} inside @param {number} index */
-function toolCells(tool, inside, index) {
+  const { tool, inside } = row;
   const { stats } = tool;
   return html`<tr class=${`${tool.state} ${inside ? "inside" : ""}`} aria-rowindex=${index + 2}>
     <th scope="row"><a href=${toolAddress(tool.tool)} data-row=${index}><${NarrowState} state=${tool.state} /><${ToolName} name=${tool.tool} short=${inside} /></a></th>
