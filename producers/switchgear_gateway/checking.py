@@ -13,12 +13,15 @@ import msgspec
 from switchgear.policies.glob import matches
 from switchgear.redaction import redact
 from switchgear_access.principal import Principal
+from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.wire import Execution, decode_execution, decode_valid_executions
 
 _SHORT: Final = 500
 _MOST_MESSAGES: Final = 1_000
+MOST_WARNINGS: Final = 10
+"""In one answer."""
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -39,6 +42,8 @@ class Checked(NamedTuple):
     """Those that can be sent, by tool."""
     rejected: list[tuple[int, str]]
     """Place and reason of each that can't be sent."""
+    warnings: list[str]
+    """What to tell emitters about executions that can be sent."""
 
     @property
     def sendable(self) -> int:
@@ -46,7 +51,7 @@ class Checked(NamedTuple):
         return sum(len(run.values) for run in self.runs.values())
 
 
-def check_executions(items: Sequence[bytes], principal: Principal) -> Checked:
+def check_executions(items: Sequence[bytes], principal: Principal, clocks: EmitterClocks | None = None) -> Checked:
     """Return the executions that this client may send, completed.
 
     An execution is sent on as the client wrote it, with unknown fields. What is missing is added: ``metric_id``, ``recorded_at``,
@@ -55,9 +60,11 @@ def check_executions(items: Sequence[bytes], principal: Principal) -> Checked:
     Args:
         items: JSON objects.
         principal: The client. Its tenant and its tools restrict what it may send.
+        clocks: Finds the emitters whose clock is wrong. None: nobody is told.
     """
     runs: dict[str, Run] = {}
     rejected: list[tuple[int, str]] = []
+    warnings: list[str] = []
     now = datetime.now(UTC)
     restricted = not principal.unrestricted
     executions = decode_valid_executions(items) or repeat(
@@ -78,13 +85,17 @@ def check_executions(items: Sequence[bytes], principal: Principal) -> Checked:
         except InvalidExecutionError as error:
             rejected.append((index, str(error)))
             continue
+        if clocks is not None and len(warnings) < MOST_WARNINGS:
+            warning = clocks.warning(execution, principal, now)
+            if warning is not None:
+                warnings.append(warning)
         run = runs.get(execution.tool_name)
         if run is None:
             runs[execution.tool_name] = Run([item], [index])
         else:
             run.values.append(item)
             run.indices.append(index)
-    return Checked(runs, rejected)
+    return Checked(runs, rejected, warnings)
 
 
 def _completed(item: bytes, execution: Execution, principal: Principal, now: datetime) -> bytes:

@@ -13,8 +13,9 @@ from starlette.routing import Route
 from switchgear_access.middleware import principal_of
 from switchgear_access.problem import ProblemError
 from switchgear_gateway.bodies import Budget, read_body
-from switchgear_gateway.checking import Checked, check_executions
+from switchgear_gateway.checking import MOST_WARNINGS, Checked, check_executions
 from switchgear_gateway.clients import Leaving
+from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.publisher import Publisher, Submission
 
 MAX_ITEMS: Final = 10_000
@@ -34,10 +35,12 @@ class ExecutionRoutes:
     Args:
         publisher: Sends them.
         budget: Bounds the bodies of all requests.
+        clocks: Finds the emitters whose clock is wrong.
     """
 
-    def __init__(self, publisher: Publisher, budget: Budget) -> None:
+    def __init__(self, publisher: Publisher, budget: Budget, clocks: EmitterClocks) -> None:
         self._publisher = publisher
+        self._clocks = clocks
         self._budget = budget
         self.routes = [Route("/v1/executions", self.post, methods=["POST"])]
 
@@ -46,7 +49,7 @@ class ExecutionRoutes:
         with self._budget.request() as held:
             body = await read_body(request, held)
             checked = check_executions(
-                _items(body, request.headers.get("content-type", "")), principal_of(request.scope)
+                _items(body, request.headers.get("content-type", "")), principal_of(request.scope), self._clocks
             )
             del body
             self._publisher.rejected += len(checked.rejected)
@@ -56,7 +59,7 @@ class ExecutionRoutes:
                 resent = _is_true(request.headers.get("switchgear-resent")) or await leaving.already()
                 submission = self._publisher.submit(checked.runs, resent=resent)
                 if "respond-async" in request.headers.get("prefer", "").lower():
-                    content = {"queued": checked.sendable, "rejected": _reasons(checked.rejected)}
+                    content = {"queued": checked.sendable, "rejected": _reasons(checked.rejected)} | _warned(checked)
                     return Response(_encode(content), 202, {"Preference-Applied": "respond-async"}, _JSON)
                 unknown = await submission.wait(leaving.gone)
             finally:
@@ -67,7 +70,8 @@ class ExecutionRoutes:
         rejected = sorted(checked.rejected + submission.refused)
         accepted = checked.sendable - len(submission.refused) - len(unknown)
         if not unknown:
-            return Response(_encode({"accepted": accepted, "rejected": _reasons(rejected)}), media_type=_JSON)
+            content = {"accepted": accepted, "rejected": _reasons(rejected)} | _warned(checked)
+            return Response(_encode(content), media_type=_JSON)
         self._publisher.unknown += len(unknown)
         raise ProblemError(
             503,
@@ -78,14 +82,15 @@ class ExecutionRoutes:
                 "accepted": accepted,
                 "rejected": _reasons(rejected),
                 "unknown": unknown,
-            },
+            }
+            | _warned(checked),
         )
 
     @property
     def openapi(self) -> Mapping[str, Mapping[str, Any]]:
         """OpenAPI's path items."""
         execution = {"$ref": "#/components/schemas/ToolExecution"}
-        counts = {"rejected": _REJECTED}
+        counts = {"rejected": _REJECTED, "warnings": _WARNINGS}
         operation = {
             "summary": "Take executions.",
             "description": "Answers when Kafka has acknowledged them, or at once with `Prefer: respond-async`.",
@@ -153,6 +158,10 @@ def _reasons(rejected: list[tuple[int, str]]) -> list[dict[str, Any]]:
     return [{"index": index, "reason": reason[:500]} for index, reason in rejected[:MAX_REASONS]]
 
 
+def _warned(checked: Checked) -> dict[str, Any]:
+    return {"warnings": checked.warnings} if checked.warnings else {}
+
+
 def _is_true(value: str | None) -> bool:
     return value is not None and value.strip().lower() in {"true", "1"}
 
@@ -166,6 +175,14 @@ _REJECTED: Final = {
         "required": ["index", "reason"],
         "properties": {"index": _COUNT, "reason": {"type": "string"}},
     },
+}
+
+
+_WARNINGS: Final = {
+    "type": "array",
+    "maxItems": MOST_WARNINGS,
+    "items": {"type": "string"},
+    "description": "What is wrong with an emitter, such as a clock that is ahead or times without a zone. Each is told once.",
 }
 
 

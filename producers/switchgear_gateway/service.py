@@ -28,6 +28,7 @@ from switchgear_gateway.app import create_app
 from switchgear_gateway.bodies import Budget
 from switchgear_gateway.circuits.routes import CircuitRoutes
 from switchgear_gateway.decide import DecideRoutes
+from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.executions import ExecutionRoutes
 from switchgear_gateway.hooks import HookRoutes
 from switchgear_gateway.otlp.grpc_receiver import serving_otlp_grpc
@@ -87,7 +88,7 @@ def parts_of(
     submit, pattern, trusted = senders.of(LOCAL).submit, settings.family_pattern, globs_in(settings.outages_in_text)
     key = None if settings.gateway_permit_key is None else settings.gateway_permit_key.get_secret_value().encode()
     return [
-        ExecutionRoutes(publisher, budget),
+        ExecutionRoutes(publisher, budget, EmitterClocks(settings.late_after_s)),
         CircuitRoutes(fleet.follower, family_pattern=pattern),
         DecideRoutes(fleet.gear, submit, key=key, budget=budget),
         HookRoutes(fleet.gear, submit, family_pattern=pattern, outages_in_text=trusted, budget=budget),

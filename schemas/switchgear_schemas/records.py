@@ -10,6 +10,8 @@ from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.headers import UNREADABLE
 
 LATEST_MS: Final = int(LATEST.timestamp() * 1000)
+AHEAD_S: Final = 60.0
+"""How far an emitter's clock may be ahead of the broker's. The sink stores a later time as the broker's."""
 
 
 class KafkaRecord(Protocol):

@@ -36,6 +36,8 @@ class Reply:
     """How long to wait, if that was said."""
     split: bool = False
     """Send fewer at once."""
+    warnings: list[str] = field(default_factory=list)
+    """What the gateway says about this process, such as that its clock is wrong. It says so once."""
 
 
 class _Rejected(msgspec.Struct):
@@ -47,6 +49,7 @@ class _Taken(msgspec.Struct):
     accepted: int
     rejected: list[_Rejected] = []
     unknown: list[int] = []
+    warnings: list[str] = []
 
 
 _decode: Final = msgspec.json.Decoder(_Taken).decode
@@ -56,7 +59,9 @@ def read_reply(gateway: Gateway, status: int, headers: Mapping[str, str], body: 
     """Return what an answer says about the ``count`` events of a request."""
     taken = _taken(body) if status in {200, 503} else None
     if taken is not None:
-        return _by_event(gateway, status, headers, body, taken, count)
+        reply = _by_event(gateway, status, headers, body, taken, count)
+        reply.warnings = taken.warnings
+        return reply
     problem = gateway.problem(status, body)
     if status in _REFUSED or (status == 413 and count == 1):
         return Reply(rejected=dict.fromkeys(range(count), problem))

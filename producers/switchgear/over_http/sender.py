@@ -21,6 +21,7 @@ from switchgear.emitter.sender import Sender
 from switchgear.over_http.gateway import KEEP_ALIVE_S, Gateway
 from switchgear.over_http.replies import Reply, not_reached, read_reply
 from switchgear.runtime.background_thread import clean_up, stop_if_cancelled
+from switchgear.runtime.throttled_log import BoundedLog
 
 if TYPE_CHECKING:
     import httpx
@@ -37,6 +38,8 @@ _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 30.0
 _LONGEST_WAIT_S: Final = 600.0
 _CLOSE_LIMIT_S: Final = 1.0
+_MOST_WARNINGS: Final = 10
+_MOST_TEXT: Final = 500
 
 
 class GatewaySender(Sender):
@@ -59,6 +62,7 @@ class GatewaySender(Sender):
         self._used_at = 0.0
         self._most = MOST_EVENTS
         self._failures = 0
+        self._warned = BoundedLog(log)
 
     @property
     def connected(self) -> bool:
@@ -149,6 +153,8 @@ class GatewaySender(Sender):
     def _take(self, reply: Reply, batches: list[RecordBatch]) -> None:
         """Settle each record as the reply says, and put those to send again back in front."""
         queue = self._queue
+        for warning in reply.warnings[:_MOST_WARNINGS]:
+            self._warned.warning(f"the gateway says: {warning[:_MOST_TEXT]}")
         if not (reply.rejected or reply.again):
             self._acknowledge(batches, total(batches))
             queue.answered += total(batches)  # last: a flush in another thread ends with it and then reads the counts

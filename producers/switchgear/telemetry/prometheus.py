@@ -16,6 +16,7 @@ from switchgear.follower.status import FollowerStatus
 from switchgear.guard.fleet_state import GuardMode
 from switchgear.guard.rejections import Rejection
 from switchgear.telemetry.hooks import CallOutcome, CircuitChange, Hooks
+from switchgear.telemetry.labels import BoundedLabels
 from switchgear.telemetry.registry import BUILD, BUILD_TEXT, own_version
 from switchgear.telemetry.status import SwitchgearStatus
 from switchgear_schemas.enums import CircuitState
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
 MOST_CIRCUITS: Final = 1_000
 """The most circuits to export by name. The number by state is always complete."""
 MOST_TOOLS: Final = 1_000
-"""The most tools that :class:`CallCounts` counts by name. The others are added up as :data:`OTHER`."""
-OTHER: Final = "(other)"
+"""The most tools that :class:`CallCounts` counts by name. The others are added up as ``(other)``."""
 _NOT_INSTALLED: Final = "prometheus-client isn't installed."
 _INSTALL: Final = 'Run `pip install "switchgear[prometheus]"`.'
 
@@ -56,7 +56,7 @@ class CallCounts(Hooks):
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"switchgear_guard_{name}", text, labels, registry=registry or REGISTRY)
 
-        self._tools: set[str] = set()
+        self._tools = BoundedLabels(MOST_TOOLS)
         self._calls = counter("calls", "Calls that were made.", "tool", "status")
         self._seconds = counter("call_seconds", "Seconds spent in calls.", "tool")
         self._rejections = counter("rejections", "Calls that were refused.", "tool", "source")
@@ -82,10 +82,7 @@ class CallCounts(Hooks):
         self._transitions.labels(self._label(change.tool), change.source, change.state).inc()
 
     def _label(self, tool: str) -> str:
-        """Return the tool's label. Names that callers invent must not make metrics without end."""
-        if len(self._tools) < MOST_TOOLS:
-            self._tools.add(tool)
-        return tool if tool in self._tools else OTHER
+        return self._tools.of(tool)
 
 
 class _Reading(NamedTuple):

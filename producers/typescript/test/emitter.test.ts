@@ -194,6 +194,21 @@ describe("batches that fail", () => {
     assert.equal(gateway.executions.length, 1);
   });
 
+  it("what the gateway says about this process is a warning", async () => {
+    await connect();
+    const said = "planner@js-1: its clock is 7 min ahead of the broker's.";
+    gateway.nextExecutions.push({
+      status: 200,
+      body: { accepted: 1, rejected: [], warnings: [said, 7, "x".repeat(1000)] },
+    });
+    await calls(1);
+    assert.ok(await gear.flush(60));
+    assert.deepEqual(
+      warned.filter((each) => each.startsWith("the gateway says")),
+      [`the gateway says: ${said}`, `the gateway says: ${"x".repeat(500)}`],
+    );
+  });
+
   it("events that the gateway rejects are counted, with a warning", async () => {
     await connect();
     gateway.nextExecutions.push(

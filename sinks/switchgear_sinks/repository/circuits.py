@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from switchgear_sinks.repository.local_circuits import local_circuits
-from switchgear_sinks.repository.queries import Conditions, microseconds, select
+from switchgear_sinks.repository.queries import Conditions, microseconds, select, window_end
 from switchgear_sinks.store import Database
 
 RECORD: Final = (
@@ -93,7 +93,7 @@ class CircuitsRepository:
             ``open_until`` (when the last process may try a call; None if unknown), ``cause`` and ``last_error`` (of the newest
             refusal).
         """
-        return await local_circuits(self._db, since, tool_name)
+        return await local_circuits(self._db, since, window_end(datetime.now(UTC)), tool_name)
 
     async def history(self, circuit_id: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
         """Return the records of a circuit, or of all circuits, newest first. A version that was published twice is one record."""

@@ -22,6 +22,8 @@ WITHIN: Final = timedelta(minutes=10)
 """How far back to look for refusals. After so long without one, the process has ended or no longer calls the tool."""
 MOST: Final = 1_000
 _SINCE: Final = "fromUnixTimestamp64Micro({since:Int64}, 'UTC')"
+_UNTIL: Final = "fromUnixTimestamp64Micro({until:Int64}, 'UTC')"
+_RECORDED: Final = f"recorded_at >= {_SINCE} AND recorded_at <= {_UNTIL}"
 
 # An event without a source comes from a producer with its own breaker. With a generation, it comes from the fleet's circuit.
 _REFUSALS: Final = f"""
@@ -40,7 +42,7 @@ _REFUSALS: Final = f"""
         JSONExtractRaw(metadata, 'cause') AS given_cause,
         JSONExtractString(metadata, 'last_error') AS error
     FROM tool_metrics
-    WHERE tool_name IN {{tools:Array(String)}} AND recorded_at >= {_SINCE} AND status = 'rejected'
+    WHERE tool_name IN {{tools:Array(String)}} AND {_RECORDED} AND status = 'rejected'
         AND (refused_by = 'local' OR (refused_by = '' AND NOT JSONHas(metadata, 'refused') AND generation IS NULL))
 """
 
@@ -56,7 +58,7 @@ _ANSWERED: Final = f"""
             arrayJoin([('tool', ''), ('user', user_id), ('session', session_id)]) AS circuit,
             recorded_at - toIntervalMicrosecond(toInt64(least(execution_time_ms, 1e9) * 1000)) AS began_at
         FROM tool_metrics
-        WHERE tool_name IN {{tools:Array(String)}} AND recorded_at >= {_SINCE}
+        WHERE tool_name IN {{tools:Array(String)}} AND {_RECORDED}
             AND emitter_id IN (SELECT emitter_id FROM refusals)
             AND ((status = 'success' AND error_class != 'policy') OR (status = 'error' AND error_class IN ('tool', 'invalid_input')))
             AND served_by NOT IN ('cache', 'none')
@@ -100,14 +102,18 @@ _CIRCUITS: Final = f"""
 """
 
 
-async def local_circuits(db: Database, since: datetime, tool_name: str | None) -> list[dict[str, Any]]:
-    """Return the circuits that refused calls since then, as the API shows them.
+async def local_circuits(db: Database, since: datetime, until: datetime, tool_name: str | None) -> list[dict[str, Any]]:
+    """Return the circuits that refused calls between two times, both included, as the API shows them.
 
     The cost does not depend on how much is stored. The counts per minute name the few tools that refuse, and ``tool_metrics``
     is read for those only.
     """
-    where = Conditions(None).equal("tool_name", tool_name).that(f"minute >= toStartOfMinute({_SINCE})")
-    times = {"since": microseconds(since)}
+    where = (
+        Conditions(None)
+        .equal("tool_name", tool_name)
+        .that(f"minute >= toStartOfMinute({_SINCE})", f"minute <= {_UNTIL}")
+    )
+    times = {"since": microseconds(since), "until": microseconds(until)}
     having = f"GROUP BY tool_name HAVING sum(rejections) > 0 ORDER BY max(minute) DESC, tool_name LIMIT {MOST}"
     refusing = await db.rows(select("tool_name", "tool_counts_1m", where, having), where.parameters | times)
     if not refusing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from switchgear_schemas.enums import CALLER_ERRORS
@@ -92,6 +92,14 @@ class Conditions:
 
     def __str__(self) -> str:
         return f"WHERE {' AND '.join(self._terms)}" if self._terms else ""
+
+
+def window_end(now: datetime) -> datetime:
+    """Return the end of a window up to the present, included: the last microsecond of the next minute.
+
+    Stored times are at most a minute ahead of the broker's clock. Later ones were stored by an older release, or without Kafka.
+    """
+    return now.replace(second=0, microsecond=0) + timedelta(minutes=2) - timedelta(microseconds=1)
 
 
 def checked_limit(limit: int) -> int:

@@ -8,7 +8,7 @@ period comes from the minutes, and parts of a minute from the raw rows. So a per
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from switchgear_sinks.repository.queries import (
@@ -25,8 +25,6 @@ LONG: Final = timedelta(hours=2)
 """In a longer period, the raw rows of the minutes at its ends are few."""
 _MINUTE: Final = 60_000_000
 _HOUR: Final = 3_600_000_000
-_UNBOUNDED: Final = 4_102_444_800_000_000
-"""The year 2100, a whole hour that is later than every ``recorded_at``."""
 
 _ROLLED: Final = """
     toUInt64(sum(calls) - sum(rejections)) AS made, sum(successes) AS success, sum(errors) AS error, sum(timeouts) AS timeout,
@@ -50,20 +48,18 @@ _PERCENTILE: Final = """exp2((arrayFirst((bucket, cumulated) -> cumulated >= {qu
     ids, arrayCumSum(sizes)) + 0.5) / 8)"""
 
 
-def serve(since: datetime, until: datetime | None) -> bool:
+def serve(since: datetime, until: datetime) -> bool:
     """Return whether the rollups are the better source, because no raw rows are needed, or few."""
-    if until is None and microseconds(since) % _MINUTE == 0:
-        return True
-    return (until or datetime.now(UTC)) - since >= LONG
+    return all(moment % _MINUTE == 0 for moment in _bounds(since, until)) or until - since >= LONG
 
 
-def counts(where: str, since: datetime, until: datetime | None) -> tuple[str, dict[str, Any]]:
+def counts(where: str, since: datetime, until: datetime) -> tuple[str, dict[str, Any]]:
     """Return the SQL of every tool's counts, sums, shortest and longest call, and its parameters.
 
     Args:
         where: A WHERE clause on ``tenant`` and ``tool_name``, or an empty text.
         since: Start of the period, included.
-        until: End of the period, included. None means unbounded.
+        until: End of the period, included.
     """
     start, end = _bounds(since, until)
     first, last = _inner(start, end, _MINUTE)
@@ -88,7 +84,7 @@ def counts(where: str, since: datetime, until: datetime | None) -> tuple[str, di
     return sql, times
 
 
-def latencies(where: str, since: datetime, until: datetime | None) -> tuple[str, dict[str, Any]]:
+def latencies(where: str, since: datetime, until: datetime) -> tuple[str, dict[str, Any]]:
     """Return the SQL of every tool's ``percentiles`` over the quarters of an hour that the period touches, and its parameters."""
     first, last = _inner(*_bounds(since, until), _MINUTE)
     percentiles = ", ".join(_PERCENTILE.replace("{quantile}", str(each)) for each in _PERCENTILES)
@@ -102,8 +98,9 @@ def latencies(where: str, since: datetime, until: datetime | None) -> tuple[str,
     return f"SELECT tool_name, percentiles FROM ({sql})", {"first": first // 1_000_000, "last": last // 1_000_000}
 
 
-def _bounds(since: datetime, until: datetime | None) -> tuple[int, int]:
-    return microseconds(since), _UNBOUNDED if until is None else microseconds(until) + 1
+def _bounds(since: datetime, until: datetime) -> tuple[int, int]:
+    """Return the period in microseconds. Its end is no part of it."""
+    return microseconds(since), microseconds(until) + 1
 
 
 def _whole_minutes(condition: str, first: int, last: int) -> tuple[list[str], dict[str, Any]]:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from switchgear_schemas.execution import ErrorClass
@@ -17,6 +17,7 @@ from switchgear_sinks.repository.queries import (
     microseconds,
     select,
     template,
+    window_end,
 )
 from switchgear_sinks.store import Database
 
@@ -33,7 +34,7 @@ _QUARTER_US: Final = 900_000_000
 
 
 class ToolErrorsRepository:
-    """Reads ``tool_errors``: errors and timeouts, in groups. Cancelled calls are left out.
+    """Reads ``tool_errors``: errors and timeouts, in groups. Cancelled calls are left out, and errors that are dated later than now.
 
     Args:
         db: A clickhouse-connect client (synchronous or asynchronous, HTTP or chDB) or a Store, with the database selected.
@@ -53,7 +54,7 @@ class ToolErrorsRepository:
             classes: Only errors of these classes. As in the breaker, a timeout without a class has the class ``timeout``, and
                 an error without one the class ``unknown``. None means all.
         """
-        where = Conditions(self._tenant).equal("tool_name", tool_name).recorded(since, None)
+        where = self._recorded(tool_name, since)
         if classes is None:
             where.that(NOT_CANCELLED)
         else:
@@ -64,7 +65,7 @@ class ToolErrorsRepository:
         """Return errors by tool and type, most frequent first.
 
         With ``since``, they come from the counts per quarter of an hour, and from the errors themselves in the first quarter.
-        The numbers are the same, but errors that were removed from ``tool_errors`` still count.
+        The numbers are the same, but errors that were removed from ``tool_errors`` still count. The last quarter counts as a whole.
 
         Returns:
             ``tool_name``, ``error_type`` (the status or class, such as ``timeout``, of an error without a type),
@@ -72,15 +73,16 @@ class ToolErrorsRepository:
             message), ``first_seen``, ``last_seen``.
         """
         where = Conditions(self._tenant).equal("tool_name", tool_name)
-        raw = f"""SELECT tool_name, {_TYPE} AS type, {_CALLER} AS caller, count() AS n, min(recorded_at) AS first_seen,
-            max(recorded_at) AS last_seen, argMaxState(error_message, recorded_at) AS said FROM tool_errors"""
         also = f"{where} AND" if str(where) else "WHERE"
-        times: dict[str, int] = {}
+        times = {"until": microseconds(window_end(datetime.now(UTC)))}
+        raw = f"""SELECT tool_name, {_TYPE} AS type, {_CALLER} AS caller, count() AS n, min(recorded_at) AS first_seen,
+            max(recorded_at) AS last_seen, argMaxState(error_message, recorded_at) AS said FROM tool_errors
+            {also} {NOT_CANCELLED} AND recorded_at <= {_moment("until")}"""
         if since is None:
-            sources = f"{raw} {also} {NOT_CANCELLED} GROUP BY tool_name, type, caller"
+            sources = f"{raw} GROUP BY tool_name, type, caller"
         else:
-            times = {"since": microseconds(since), "quarter": -(-microseconds(since) // _QUARTER_US) * _QUARTER_US}
-            sources = f"""{raw} {also} {NOT_CANCELLED} AND recorded_at >= {_moment("since")} AND recorded_at < {_moment("quarter")}
+            times |= {"since": microseconds(since), "quarter": -(-microseconds(since) // _QUARTER_US) * _QUARTER_US}
+            sources = f"""{raw} AND recorded_at >= {_moment("since")} AND recorded_at < {_moment("quarter")}
                 GROUP BY tool_name, type, caller
                 UNION ALL
                 {_quarters("tool_error_types_15m", "''", also)}
@@ -105,7 +107,7 @@ class ToolErrorsRepository:
         Returns:
             ``tool_name``, ``error_type``, ``template``, ``example`` (the newest), ``count``, ``first_seen``, ``last_seen``.
         """
-        where = Conditions(self._tenant).equal("tool_name", tool_name).recorded(since, None).that(NOT_CANCELLED)
+        where = self._recorded(tool_name, since).that(NOT_CANCELLED)
         columns = f"tool_name, {_TYPE} AS type, {template('error_message')} AS template, {_TALLY}"
         rest = "GROUP BY tool_name, type, template ORDER BY n DESC, last_seen DESC LIMIT {limit:UInt32} BY tool_name"
         rows = await self._db.rows(
@@ -113,11 +115,14 @@ class ToolErrorsRepository:
         )
         return [_error_group(row) | {"template": row["template"]} for row in rows]
 
+    def _recorded(self, tool_name: str | None, since: datetime | None) -> Conditions:
+        return Conditions(self._tenant).equal("tool_name", tool_name).recorded(since, window_end(datetime.now(UTC)))
+
 
 def _quarters(table: str, caller: str, also: str) -> str:
     return f"""SELECT tool_name, error_type AS type, {caller} AS caller, sum(errors) AS n, min(first_at) AS first_seen,
         max(last_at) AS last_seen, argMaxMergeState({table}.example) AS said
-        FROM {table} {also} period >= {_moment("quarter")} GROUP BY tool_name, type, caller"""
+        FROM {table} {also} period >= {_moment("quarter")} AND period <= {_moment("until")} GROUP BY tool_name, type, caller"""
 
 
 def _moment(name: str) -> str:

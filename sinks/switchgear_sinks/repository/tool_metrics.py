@@ -24,7 +24,9 @@ from switchgear_sinks.repository.queries import (
     TOOLS_OWN,
     Conditions,
     checked_limit,
+    microseconds,
     select,
+    window_end,
 )
 from switchgear_sinks.store import Database
 
@@ -54,6 +56,8 @@ class ToolMetricsRepository:
     Rates and times cover successes, and errors and timeouts whose class counts by default or is missing. Caller errors (classes
     ``tool``, ``invalid_input``, ``auth``, ``policy``) and cancelled calls are part of ``total_calls`` and have their own counts.
     A success that its caller ignores (class ``policy``) is part of ``total_calls`` only.
+
+    A period without an end lasts until now. Calls that are dated more than two minutes later are in none.
 
     The methods raise clickhouse-connect's errors, and TimeoutError after a minute.
 
@@ -110,7 +114,7 @@ class ToolMetricsRepository:
             ``timeout_count``), ``cancelled_count``, ``avg_cancelled_ms``, ``total_cost_usd``, ``p50_time_ms``,
             ``p95_time_ms`` and ``p99_time_ms`` (by t-digest).
         """
-        where = self._where().equal("tool_name", tool_name).recorded(since, until)
+        where = self._where().equal("tool_name", tool_name).recorded(since, _end(until))
         rows = await self._db.rows(select(STATS, "tool_metrics", where), where.parameters)
         return _stats(tool_name, rows[0], since, until)
 
@@ -119,17 +123,17 @@ class ToolMetricsRepository:
     ) -> dict[str, dict[str, Any]]:
         """Return :meth:`get_tool_stats` of every tool with rows in the period, or of ``tool_name``.
 
-        Two kinds of period are read from the rollups: one that begins on a whole minute and has no end, and one of two hours
+        Two kinds of period are read from the rollups: one of whole minutes, such as from a whole minute until now, and one of two hours
         or more. Their counts and sums are exact. Their percentiles come from histograms per quarter of an hour and are off
         by at most 9 %. Rows that :meth:`cleanup_old_metrics` removed still count there.
         """
-        where = self._where().equal("tool_name", tool_name)
-        if since is None or not rollups.serve(since, until):
-            where.recorded(since, until)
+        where, end = self._where().equal("tool_name", tool_name), _end(until)
+        if since is None or not rollups.serve(since, end):
+            where.recorded(since, end)
             sql = select(f"tool_name, {STATS}", "tool_metrics", where, "GROUP BY tool_name ORDER BY tool_name")
             rows = await self._db.rows(sql, where.parameters)
         else:
-            statements = (build(str(where), since, until) for build in (rollups.counts, rollups.latencies))
+            statements = (build(str(where), since, end) for build in (rollups.counts, rollups.latencies))
             rows, latencies = await asyncio.gather(
                 *(self._db.rows(sql, where.parameters | times) for sql, times in statements)
             )
@@ -175,7 +179,7 @@ class ToolMetricsRepository:
         """
         given = {"limit": checked_limit(limit)}
         for statement, least in ((_select_known_slow, SLOW_MS), (_select_all_slow, 0.0)):
-            where = self._where().equal("tool_name", tool_name).recorded(since, None)
+            where = self._where().equal("tool_name", tool_name).recorded(since, _end(None))
             sql, parameters = statement(where, threshold_ms)
             rows = await self._db.rows(sql, parameters | given)
             if len(rows) >= limit or threshold_ms >= least:
@@ -195,17 +199,21 @@ class ToolMetricsRepository:
             in ``tool_errors``).
         """
         where = self._where().equal("tool_name", tool_name)
+        end = _end(None)
+        # With a condition on minute itself, ClickHouse would not use the sums per hour.
+        until = "toStartOfHour(minute) <= toDateTime({last:UInt32}, 'UTC')"
+        counts = self._where().equal("tool_name", tool_name).that(until, last=microseconds(end) // 1_000_000)
         times = """max(last_success_at) AS succeeded, sum(successes) AS successes,
             max(last_failure_at) AS failed, sum(errors) + sum(timeouts) - sum(caller_errors) AS failures"""
         stored, counted = await asyncio.gather(
             self._db.rows(select("count() AS n", "tool_metrics", where), where.parameters),
-            self._db.rows(select(times, "tool_counts_1m", where), where.parameters),
+            self._db.rows(select(times, "tool_counts_1m", counts), counts.parameters),
         )
         row = counted[0]
         if not row["failures"]:
             newest = []
         else:
-            where.recorded(row["failed"], None).that(NOT_CANCELLED, TOOLS_OWN)
+            where.recorded(row["failed"], end).that(NOT_CANCELLED, TOOLS_OWN)
             sql = select("error_message, error_type, status", "tool_errors", where, "ORDER BY recorded_at DESC LIMIT 1")
             newest = await self._db.rows(sql, where.parameters)
         return {
@@ -243,26 +251,30 @@ class ToolMetricsRepository:
 
         The counts show since which hour, and then since which minute, there are ``limit`` rows. Only those rows are read.
         """
-        order = "ORDER BY recorded_at DESC, metric_id"
-        where = self._where().equal("tool_name", tool_name).that(*terms)
-        given = where.parameters | {"limit": checked_limit(limit), "after": 0}
+        order, end = "ORDER BY recorded_at DESC, metric_id", _end(None)
+        where = self._where().equal("tool_name", tool_name).recorded(None, end).that(*terms)
+        given = self._where().equal("tool_name", tool_name).parameters | {
+            "limit": checked_limit(limit), "after": 0, "last": microseconds(end) // 1_000_000,
+        }  # fmt: skip
         total = " + ".join(f"sum({column})" for column in counted.split(" + "))
         since: datetime | None = None
-        complete = False
+        complete = True
         for unit in ("toStartOfHour(minute)", "minute"):
-            near = self._where().equal("tool_name", tool_name).that(f"{unit} >= toDateTime({{after:UInt32}}, 'UTC')")
+            within = (f"{unit} >= toDateTime({{after:UInt32}}, 'UTC')", f"{unit} <= toDateTime({{last:UInt32}}, 'UTC')")
+            near = self._where().equal("tool_name", tool_name).that(*within)
             rest = f"GROUP BY {unit} HAVING n > 0 ORDER BY start DESC LIMIT {{limit:UInt32}}"
             rows = await self._db.rows(select(f"{unit} AS start, {total} AS n", "tool_counts_1m", near, rest), given)
             reached = [
                 row["start"] for row, n in zip(rows, accumulate(row["n"] for row in rows), strict=True) if n >= limit
             ]
-            since, complete = (reached[0], False) if reached else (rows[-1]["start"] if rows else None, True)
+            since = reached[0] if reached else rows[-1]["start"] if rows else None
+            complete = complete and not reached
             if since is None:
                 break
             given["after"] = int(since.timestamp())
         if since is not None:
             found = await self._metrics(
-                table, self._where().equal("tool_name", tool_name).recorded(since, None).that(*terms), order, limit
+                table, self._where().equal("tool_name", tool_name).recorded(since, end).that(*terms), order, limit
             )
             if complete or len(found) >= limit:
                 return found
@@ -272,6 +284,10 @@ class ToolMetricsRepository:
         sql = select(COLUMNS, table, where, f"{order} LIMIT {{limit:UInt32}}")
         rows = await self._db.rows(sql, where.parameters | {"limit": checked_limit(limit)})
         return [to_metric(row) for row in rows]
+
+
+def _end(until: datetime | None) -> datetime:
+    return window_end(datetime.now(UTC)) if until is None else until
 
 
 def to_metric(row: Mapping[str, Any]) -> ToolMetric:

@@ -21,8 +21,9 @@ from switchgear_sinks.clickhouse_errors import (
 from switchgear_sinks.store import Store
 from switchgear_sinks.writer.batches import Batch
 from switchgear_sinks.writer.dead_letters import DeadLetters
+from switchgear_sinks.writer.repeated_fields import repeats_a_field
 from switchgear_sinks.writer.resent import drop_resent, note_stored
-from switchgear_sinks.writer.rows import RowMaker, Rows, repeats_a_field
+from switchgear_sinks.writer.rows import RowMaker, Rows
 from switchgear_sinks.writer.settings import WriterLimits, WriterMetrics
 
 log = structlog.get_logger()
@@ -173,6 +174,9 @@ class Inserter:
         for why, count in rows.skipped.items():
             self._metrics.skipped.labels(why).inc(count)
         rows.skipped.clear()
+        for (emitter, clock), count in rows.wrong_clocks.items():
+            self._metrics.count_wrong_clock(emitter, clock, count)
+        rows.wrong_clocks.clear()
         await self._dead.send(rows.take_dead())
 
 

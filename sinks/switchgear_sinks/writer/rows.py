@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Final, Protocol
 
 import msgspec
 from pydantic import ValidationError
@@ -15,15 +14,14 @@ from switchgear_schemas import headers as header_names
 from switchgear_schemas import wire
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.dead_letter import DeadLetter
-from switchgear_schemas.enums import EARLIEST, LATEST
+from switchgear_schemas.enums import EARLIEST, LATEST, Status
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.execution import MAX_EVENT_BYTES, ToolExecution
 from switchgear_schemas.records import LATEST_MS, check_readable, check_time, unreadable
 from switchgear_sinks.writer.batches import Record
+from switchgear_sinks.writer.clocks import is_brokers, latest_time, stored_time
 
 COMPONENT: Final = "sink"
-_EARLIEST_MS: Final = 946_684_800_000  # 2000-01-01
-_LATEST_MS: Final = 4_102_444_800_000  # 2100-01-01
 
 
 @dataclass(slots=True)
@@ -39,6 +37,8 @@ class Rows:
     dead: list[DeadLetter] = field(default_factory=list)
     resent: list[Record] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
+    wrong_clocks: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Events by emitter and by what is wrong with its clock: ``ahead`` or ``no_zone``."""
     named: int = 0
     """How often ClickHouse has named one of these rows as invalid."""
 
@@ -104,7 +104,7 @@ def coordinates(record: Record) -> bytes:
     which it arrives in ClickHouse.
     """
     stamp = record.timestamp
-    if not _EARLIEST_MS <= stamp < _LATEST_MS:
+    if not is_brokers(stamp):
         return b'{"kafka_partition":%d,"kafka_offset":%d,' % (record.partition, record.offset)
     return b'{"kafka_partition":%d,"kafka_offset":%d,"kafka_timestamp":%d.%03d,' % (
         record.partition,
@@ -134,6 +134,7 @@ def dead_letter(record: Record, error: Exception) -> DeadLetter:
 _Aware = Annotated[datetime, msgspec.Meta(tz=True)]
 _UNKNOWN: Final = "unknown_fields"
 _NULL: Final = b"null"
+_MOST_EMITTER: Final = 128
 
 
 class StrictExecution(wire.Execution, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -155,39 +156,43 @@ class ExecutionRows:
     def rows(self, records: list[Record]) -> Rows:
         """Return the rows. Skipped are copies that the worker sent to another partition, and reports of overdue calls."""
         found = Rows()
+        stamp, latest = -1, LATEST
         for record in records:
             names = {name for name, _ in record.headers} if record.headers else ()
             if header_names.REKEYED in names:
                 found.skip("rekeyed")
                 continue
-            try:
-                event, row, canonical = self._row(record)
-            except Exception as error:  # noqa: BLE001 - one record must not stop the others
-                found.reject(record, error)
-                continue
-            if event.status == "overdue":
+            value = record.value
+            if record.timestamp != stamp:  # the records of a producer's batch share it
+                stamp, latest = record.timestamp, latest_time(record.timestamp)
+            event = read_strictly(value, latest) if value is not None and 0 <= stamp < LATEST_MS else None
+            if value is not None and event is not None:
+                status, row, wrong = event.status, coordinates(record) + value[1:], None
+            else:
+                try:
+                    status, row, wrong = self._canonical(record)
+                except Exception as error:  # noqa: BLE001 - one record must not stop the others
+                    found.reject(record, error)
+                    continue
+            if status == "overdue":
                 found.skip("overdue")
                 continue
-            found.add(record, row, canonical=canonical)
+            found.add(record, row, canonical=event is None)
+            if wrong is not None:
+                found.wrong_clocks[wrong] = found.wrong_clocks.get(wrong, 0) + 1
             if header_names.RESENT in names:
                 found.resent.append(record)
         return found
 
-    def _row(self, record: Record) -> tuple[wire.Execution, bytes, bool]:
-        """Return a record's event, its row, and whether the row is canonical."""
-        value = record.value
-        if value is not None and 0 <= record.timestamp < LATEST_MS:
-            event = read_strictly(value)
-            if event is not None:
-                return event, coordinates(record) + value[1:], False
-        row = self.canonical(record)
-        return wire.decode_execution(value), row, True
-
     def canonical(self, record: Record) -> bytes:
         """Validate a record in full and return its row. Unknown fields are kept in a column of their own."""
+        return self._canonical(record)[1]
+
+    def _canonical(self, record: Record) -> tuple[Status, bytes, tuple[str, str] | None]:
+        """Return the status, the row, and if the emitter's clock is wrong, the emitter and what is wrong."""
         check_readable(record)
         check_time(record)
-        wire.decode_execution(record.value)  # rejects what the worker rejects, for the same reason
+        read = wire.decode_execution(record.value)  # rejects what the worker rejects, for the same reason
         try:
             given = _fields((record.value or b"").decode(errors="replace"))
             known = {
@@ -199,17 +204,23 @@ class ExecutionRows:
             event = ToolExecution.model_validate(known)
         except ValidationError as error:
             raise _explain(error) from None
-        row = event.model_dump(mode="json", exclude_unset=True)
+        row, wrong = event.model_dump(mode="json", exclude_unset=True), None
+        if read.recorded_at is not None:
+            zoned = read.recorded_at.tzinfo is not None
+            time = stored_time(event.recorded_at, known["recorded_at"], record.timestamp, zoned=zoned)
+            if time.wrong:
+                row |= {"recorded_at": time.at, "recorded_as": time.sent_as}
+                wrong = (event.emitter_id[:_MOST_EMITTER], time.wrong)
         if "metadata" in row:
             row["metadata"] = bytes(given["metadata"]).decode()
         unknown = {name: raw for name, raw in given.items() if name not in known and bytes(raw) != _NULL}
         if unknown:
             row[_UNKNOWN] = msgspec.json.encode(unknown).decode()
-        return coordinates(record) + msgspec.json.encode(row)[1:]
+        return read.status, coordinates(record) + msgspec.json.encode(row)[1:], wrong
 
 
-def read_strictly(value: bytes) -> StrictExecution | None:
-    """Return the execution if its message can be inserted byte for byte, else None."""
+def read_strictly(value: bytes, latest: datetime) -> StrictExecution | None:
+    """Return the execution if its message can be inserted byte for byte, else None. It can't be if its time isn't before ``latest``."""
     if value[:1] != b"{" or len(value) > MAX_EVENT_BYTES:
         return None
     try:
@@ -221,7 +232,7 @@ def read_strictly(value: bytes) -> StrictExecution | None:
     if event.error_class == "cancelled" and event.status != "cancelled":
         return None  # an emitter that does not know the status: the row gets it
     at = event.recorded_at
-    return event if at is None or EARLIEST <= at < LATEST else None
+    return event if at is None or EARLIEST <= at < latest else None
 
 
 def _explain(error: ValidationError) -> InvalidExecutionError:
@@ -286,28 +297,3 @@ def _check_range(circuit: Circuit) -> None:
             raise InvalidExecutionError(
                 name, f"must lie between {EARLIEST.year} and {LATEST.year}, got {at.isoformat()}"
             )
-
-
-_distinct: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-
-
-def repeats_a_field(value: bytes) -> bool:
-    """Return whether the object names one of its own fields twice. Nested objects do not matter.
-
-    Args:
-        value: A message that the strict decoder has accepted. If only the slow check could decide and it fails, the
-            answer is True.
-    """
-    fields = len(_distinct(value))
-    if value.count(b'":') == fields:
-        return False
-    pairs: list[tuple[str, Any]] = []
-
-    def keep(found: list[tuple[str, Any]]) -> None:
-        pairs[:] = found  # json.loads calls this for the outermost object last
-
-    try:
-        json.loads(value, object_pairs_hook=keep)
-    except (ValueError, RecursionError):  # 5,000 digits or 900 levels: msgspec reads them, json does not
-        return True
-    return len(pairs) > fields

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from switchgear.telemetry.labels import BoundedLabels
+
+MOST_EMITTERS: Final = 50
+"""Emitters whose wrong clocks are counted by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,13 @@ class WriterMetrics:
         self.skipped = Counter(
             "switchgear_sink_skipped", "Records that are not stored on purpose.", ["why"], registry=registry
         )
+        self.wrong_clocks = Counter(
+            "switchgear_sink_wrong_clocks",
+            "Events that are dated more than a minute ahead of the broker's clock, or by a local time without a zone.",
+            ["emitter", "clock"],
+            registry=registry,
+        )
+        self._emitters = BoundedLabels(MOST_EMITTERS)
         self.missing = Counter(
             "switchgear_sink_missing_offsets",
             "Offsets that Kafka no longer had when the sink came to them.",
@@ -79,3 +92,7 @@ class WriterMetrics:
             registry=registry,
             buckets=(0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100),
         )
+
+    def count_wrong_clock(self, emitter: str, clock: str, events: int) -> None:
+        """Count events of an emitter whose clock is wrong. ``clock`` is ``ahead`` or ``no_zone``."""
+        self.wrong_clocks.labels(self._emitters.of(emitter), clock).inc(events)

@@ -14,6 +14,8 @@ const MOST_CHARACTERS = 500_000;
 const MOST_KEPT_ALIVE = 60_000;
 const LINGER_S = 0.5;
 const TIMEOUT_S = 30;
+const MOST_WARNINGS = 10;
+const MOST_WARNING_LENGTH = 500;
 
 export interface EmitterStatus {
   /** Events that wait to be sent. */
@@ -203,6 +205,7 @@ export class Emitter {
     const { lines } = batch;
     if (response.ok) {
       const answer = jsonIn(response);
+      this.#tell(answer);
       const rejected = isRecord(answer) && Array.isArray(answer["rejected"]) ? answer["rejected"] : [];
       const accepted =
         isRecord(answer) && typeof answer["accepted"] === "number"
@@ -220,6 +223,7 @@ export class Emitter {
     }
     if (response.status === 503) {
       const answer = jsonIn(response);
+      this.#tell(answer);
       const unknown = isRecord(answer) ? answer["unknown"] : null;
       this.#failed("The gateway doesn't know whether all events were stored.");
       const again = Array.isArray(unknown) ? lines.filter((_, index) => unknown.includes(index)) : lines;
@@ -247,6 +251,16 @@ export class Emitter {
     this.#dropped += lines.length;
     this.warnings.warn(`the gateway refused a batch of events. ${problem}`);
     return null;
+  }
+
+  /** Warn about what the gateway says about this process, such as that its clock is wrong. It says so once. */
+  #tell(answer: unknown): void {
+    const warnings = isRecord(answer) ? answer["warnings"] : null;
+    for (const warning of Array.isArray(warnings) ? warnings.slice(0, MOST_WARNINGS) : []) {
+      if (typeof warning === "string") {
+        this.warnings.warn(`the gateway says: ${warning.slice(0, MOST_WARNING_LENGTH)}`);
+      }
+    }
   }
 
   #failed(problem: string, error?: unknown): void {

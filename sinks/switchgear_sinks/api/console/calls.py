@@ -19,7 +19,7 @@ from switchgear_sinks.api.console.figures import utc_now
 from switchgear_sinks.api.console.records import iso
 from switchgear_sinks.api.parameters import Parameters
 from switchgear_sinks.api.rights import Rights
-from switchgear_sinks.repository.queries import Conditions, microseconds, select
+from switchgear_sinks.repository.queries import Conditions, microseconds, select, window_end
 from switchgear_sinks.store import Database
 
 DEFAULT_PERIOD: Final = timedelta(hours=24)
@@ -100,8 +100,9 @@ class Calls:
             found = " OR ".join(f"positionCaseInsensitiveUTF8({each}, {{text:String}}) > 0" for each in places)
             where.that(f"({found})", text=text)
         period = DEFAULT_PERIOD if given.text("session") is None else SESSION_PERIOD
-        since = moment(given, "since") or (moment(given, "until") or utc_now()) - period
-        where.recorded(since, moment(given, "until"))
+        until = moment(given, "until")
+        since = moment(given, "since") or (until or utc_now()) - period
+        where.recorded(since, until or window_end(utc_now()))
         return await self._page(where, given, newest_first=True, more={"since": iso(since)})
 
     async def session(self, request: Request) -> Response:
@@ -109,7 +110,8 @@ class Calls:
         given, rights = Parameters(request.query_params, ("after", "limit", "tenant")), Rights.of(request)
         rights.check_unrestricted_tools("The calls of a session")
         where = Conditions(rights.tenant(given.text("tenant"))).equal("session_id", request.path_params["session_id"])
-        where.recorded(utc_now() - SESSION_PERIOD, None)
+        now = utc_now()
+        where.recorded(now - SESSION_PERIOD, window_end(now))
         return await self._page(where, given, newest_first=False, more={})
 
     async def _page(

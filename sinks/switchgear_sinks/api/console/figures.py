@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from switchgear_sinks.api.console.records import document, sentence
 from switchgear_sinks.repository import rollups
 from switchgear_sinks.repository.local_circuits import WITHIN, local_circuits
-from switchgear_sinks.repository.queries import Conditions, microseconds, select
+from switchgear_sinks.repository.queries import Conditions, microseconds, select, window_end
 from switchgear_sinks.store import Database
 
 MEAN_OVER: Final = timedelta(hours=24)
@@ -20,7 +20,6 @@ MEAN_OVER: Final = timedelta(hours=24)
 TOP_SERVICES: Final = 5
 REFUSED: Final = "if(JSONHas(metadata, 'refused'), JSONExtractUInt(metadata, 'refused'), 1)"
 """Calls that one ``rejected`` event stands for: a process sums up what a circuit refuses within a second."""
-_MOMENT: Final = "fromUnixTimestamp64Micro({{{}:Int64}}, 'UTC')"
 _OPENED: Final = (
     "fromUnixTimestamp64Micro(transform(tool_name, {names:Array(String)}, {opened:Array(Int64)}, toInt64(0)), 'UTC')"
 )
@@ -98,13 +97,13 @@ async def read_figures(
         tenant: Only this tenant's calls. None means all.
         opened: When the circuits that refuse calls opened, by tool.
     """
-    since = window_start(now, minutes)
+    since, until = window_start(now, minutes), window_end(now)
     # One after the other: on the embedded engine, several at a time would take every processor from the streams of changes.
     counted = await _counts(db, since, minutes, tenant)
-    latencies = await _percentiles(db, since, tenant)
-    refused = await _refused(db, since, tenant)
-    outages = await _outages(db, since, tenant, opened)
-    local = await local_circuits(db, now - WITHIN, None) if tenant is None else []
+    latencies = await _percentiles(db, since, until, tenant)
+    refused = await _refused(db, since, until, tenant)
+    outages = await _outages(db, since, until, tenant, opened)
+    local = await local_circuits(db, now - WITHIN, until, None) if tenant is None else []
     tools, newest = counted
     by_tool: dict[str, list[dict[str, Any]]] = {}
     for each in local:
@@ -157,14 +156,16 @@ async def _counts(
     return found, max((row["arrived"] for row in rows), default=None)
 
 
-async def _percentiles(db: Database, since: datetime, tenant: str | None) -> dict[str, tuple[float, float, float]]:
+async def _percentiles(
+    db: Database, since: datetime, until: datetime, tenant: str | None
+) -> dict[str, tuple[float, float, float]]:
     where = Conditions(tenant)
-    sql, times = rollups.latencies(str(where), since, None)
+    sql, times = rollups.latencies(str(where), since, until)
     rows = await db.rows(sql, where.parameters | times)
     return {row["tool_name"]: tuple(row["percentiles"]) for row in rows}
 
 
-async def _refused(db: Database, since: datetime, tenant: str | None) -> dict[str, int]:
+async def _refused(db: Database, since: datetime, until: datetime, tenant: str | None) -> dict[str, int]:
     """Return the refused calls by tool. The counts name the tools, so that the rows of the others are not read."""
     where = Conditions(tenant).that(
         "minute >= toDateTime({since:UInt32}, 'UTC')", since=microseconds(since) // 1_000_000
@@ -173,16 +174,16 @@ async def _refused(db: Database, since: datetime, tenant: str | None) -> dict[st
     found = [row["tool_name"] for row in await db.rows(names, where.parameters)]
     if not found:
         return {}
-    rejected = Conditions(tenant).that(
-        "tool_name IN {names:Array(String)}", f"recorded_at >= {_MOMENT.format('start')}", "status = 'rejected'"
+    rejected = (
+        Conditions(tenant).that("tool_name IN {names:Array(String)}", "status = 'rejected'").recorded(since, until)
     )
-    parameters = rejected.parameters | {"names": found, "start": microseconds(since)}
+    parameters = rejected.parameters | {"names": found}
     sql = select(f"tool_name, sum({REFUSED}) AS refused", "tool_metrics", rejected, "GROUP BY tool_name")
     return {row["tool_name"]: row["refused"] for row in await db.rows(sql, parameters)}
 
 
 async def _outages(
-    db: Database, since: datetime, tenant: str | None, opened: Mapping[str, datetime]
+    db: Database, since: datetime, until: datetime, tenant: str | None, opened: Mapping[str, datetime]
 ) -> dict[str, Outage]:
     if not opened:
         return {}
@@ -191,17 +192,15 @@ async def _outages(
         "names": list(opened),
         "opened": [microseconds(each) for each in opened.values()],
         "first": microseconds(first),
-        "before": microseconds(first - MEAN_OVER),
-        "since": microseconds(since),
-        "either": microseconds(min(first, since)),
+        "window": microseconds(since),
         "mean_us": int(MEAN_OVER.total_seconds()) * 1_000_000,
     }
     named = "tool_name IN {names:Array(String)}"
-    failed = Conditions(tenant).that(named, f"recorded_at >= {_MOMENT.format('before')}")
-    seen = Conditions(tenant).that(named, f"recorded_at >= {_MOMENT.format('either')}")
+    failed = Conditions(tenant).that(named).recorded(first - MEAN_OVER, until)
+    seen = Conditions(tenant).that(named).recorded(min(first, since), until)
     in_time = f"recorded_at >= {_OPENED}"
     near = f"recorded_at >= {_OPENED} - toIntervalMicrosecond({{mean_us:Int64}})"
-    recent = f"recorded_at >= {_MOMENT.format('since')}"
+    recent = "recorded_at >= fromUnixTimestamp64Micro({window:Int64}, 'UTC')"
     costs = await db.rows(
         select(
             f"""tool_name, countIf({in_time}) AS calls, sumIf({_TOKENS}, {in_time}) AS tokens, sumIf(cost_usd, {in_time}) AS usd,

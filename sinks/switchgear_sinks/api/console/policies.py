@@ -42,7 +42,7 @@ from switchgear_sinks.operate.policy_in_force import (
     with_overrides,
 )
 from switchgear_sinks.replay.what_if import WhatIf
-from switchgear_sinks.repository.queries import Conditions, select
+from switchgear_sinks.repository.queries import Conditions, select, window_end
 from switchgear_sinks.store import Database
 
 log = structlog.get_logger()
@@ -307,7 +307,11 @@ class Policies:
             where = Conditions(tenant)
             rows = await self._db.rows(select("DISTINCT tool_name", "tool_counts_1m", where), where.parameters)
             names = [row["tool_name"] for row in rights.visible(rows) if matches(pattern, row["tool_name"])]
-        calls = Conditions(tenant).recorded(since, None).that("tool_name IN {names:Array(String)}", names=names)
+        calls = (
+            Conditions(tenant)
+            .recorded(since, window_end(utc_now()))
+            .that("tool_name IN {names:Array(String)}", names=names)
+        )
         rest = f"ORDER BY recorded_at DESC, kafka_partition DESC, kafka_offset DESC LIMIT {MOST_CALLS + 1}"
         rows = await self._db.rows(select(_COLUMNS, "tool_metrics", calls, rest), calls.parameters)
         return list(_executions(rows[:MOST_CALLS])), len(rows) > MOST_CALLS

@@ -28,7 +28,7 @@ from switchgear_sinks.api.console.series import tool_series
 from switchgear_sinks.api.console.timeline import bands, transitions
 from switchgear_sinks.api.parameters import Parameters
 from switchgear_sinks.api.rights import Rights
-from switchgear_sinks.repository.queries import CALLS, FAILED, TOOLS_OWN, Conditions, microseconds, select, template
+from switchgear_sinks.repository.queries import CALLS, FAILED, TOOLS_OWN, Conditions, select, template, window_end
 from switchgear_sinks.store import Database
 
 log = structlog.get_logger()
@@ -62,17 +62,19 @@ class ToolPage:
         rights.check_tool(name)
         hours, now = given.hours(6.0) or 6.0, utc_now()
         tenant = rights.tenant(given.text("tenant"))
-        since = now - timedelta(hours=hours)
+        since, until = now - timedelta(hours=hours), window_end(now)
         visible = rights.all_tenants
         snapshot = await self._boards.snapshot(WINDOW_MINUTES, tenant, circuits=visible)
         series, states, errors, slow, recent, waste, callers, (policy, policy_error) = await asyncio.gather(
             tool_series(self._db, name, tenant, now, hours),
             self._states(name, since, now) if visible else _nothing(),
-            self._errors(name, tenant, since),
-            self._calls(name, tenant, since, "ORDER BY execution_time_ms DESC, metric_id", "status != 'rejected'"),
-            self._calls(name, tenant, since, "ORDER BY recorded_at DESC, metric_id"),
-            self._waste(name, tenant, since),
-            self._callers(name, tenant, since),
+            self._errors(name, tenant, since, until),
+            self._calls(
+                name, tenant, (since, until), "ORDER BY execution_time_ms DESC, metric_id", "status != 'rejected'"
+            ),
+            self._calls(name, tenant, (since, until), "ORDER BY recorded_at DESC, metric_id"),
+            self._waste(name, tenant, since, until),
+            self._callers(name, tenant, since, until),
             self._policy(name),
         )
         row = next((each for each in snapshot.content["tools"] if each["tool"] == name), None)
@@ -117,8 +119,8 @@ class ToolPage:
         before = next((row for row in reversed(everything) if row["changed_at"] < since), None)
         return bands([row for row in everything if row["changed_at"] >= since], before, since, until)
 
-    async def _errors(self, name: str, tenant: str | None, since: datetime) -> list[dict[str, Any]]:
-        where = Conditions(tenant).equal("tool_name", name).recorded(since, None)
+    async def _errors(self, name: str, tenant: str | None, since: datetime, until: datetime) -> list[dict[str, Any]]:
+        where = Conditions(tenant).equal("tool_name", name).recorded(since, until)
         rows = await self._db.rows(
             select(
                 f"""{template("error_message")} AS pattern, {_CLASS} AS class, any(error_type) AS type, count() AS n,
@@ -143,9 +145,9 @@ class ToolPage:
         ]
 
     async def _calls(
-        self, name: str, tenant: str | None, since: datetime, order: str, *terms: str
+        self, name: str, tenant: str | None, period: tuple[datetime, datetime], order: str, *terms: str
     ) -> list[dict[str, Any]]:
-        where = Conditions(tenant).equal("tool_name", name).recorded(since, None).that(*terms)
+        where = Conditions(tenant).equal("tool_name", name).recorded(*period).that(*terms)
         # Order the ids first: the texts of all calls of the period are not read then.
         ids = select("metric_id, recorded_at", "tool_metrics", where, f"{order} LIMIT {MOST_CALLS}")
         outer = (
@@ -158,8 +160,8 @@ class ToolPage:
         )
         return [call_of(row) for row in rows]
 
-    async def _waste(self, name: str, tenant: str | None, since: datetime) -> Mapping[str, Any]:
-        where = Conditions(tenant).equal("tool_name", name).recorded(since, None)
+    async def _waste(self, name: str, tenant: str | None, since: datetime, until: datetime) -> Mapping[str, Any]:
+        where = Conditions(tenant).equal("tool_name", name).recorded(since, until)
         (row,) = await self._db.rows(
             select(
                 """count() AS calls, sum(input_tokens + output_tokens + cache_creation_tokens) AS tokens, sum(cost_usd) AS usd,
@@ -171,12 +173,8 @@ class ToolPage:
         )
         return row
 
-    async def _callers(self, name: str, tenant: str | None, since: datetime) -> list[dict[str, Any]]:
-        where = (
-            Conditions(tenant)
-            .equal("tool_name", name)
-            .that("recorded_at >= fromUnixTimestamp64Micro({since:Int64}, 'UTC')", since=microseconds(since))
-        )
+    async def _callers(self, name: str, tenant: str | None, since: datetime, until: datetime) -> list[dict[str, Any]]:
+        where = Conditions(tenant).equal("tool_name", name).recorded(since, until)
         rows = await self._db.rows(
             select(
                 f"""service, emitter_id, countIf({CALLS}) AS calls, countIf({FAILED} AND {TOOLS_OWN}) AS failed,

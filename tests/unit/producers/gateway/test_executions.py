@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
@@ -11,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from switchgear_access.authenticator import Authenticator
 from switchgear_gateway.app import create_app
 from switchgear_gateway.bodies import Budget
+from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.executions import MAX_ITEMS, ExecutionRoutes
 from switchgear_gateway.publisher import Publisher
 from switchgear_schemas.settings import Settings
@@ -34,7 +36,7 @@ async def publisher():
 @pytest.fixture
 async def client(publisher):
     app = create_app(
-        [ExecutionRoutes(publisher, Budget())],
+        [ExecutionRoutes(publisher, Budget(), EmitterClocks(300))],
         Settings(),
         registry=CollectorRegistry(),
         authenticator=Authenticator(),
@@ -82,6 +84,21 @@ async def test_bytes_have_a_bound_too(client, publisher):
     headers = NDJSON | {"Prefer": "respond-async"}
     statuses = [(await client.post("/v1/executions", content=lines(large), headers=headers)).status_code for _ in "ab"]
     assert statuses == [202, 429]
+
+
+async def test_a_local_time_without_a_zone_is_read_as_utc_and_said_once_to_its_emitter(client):
+    local = (datetime.now(UTC) - timedelta(hours=5)).replace(tzinfo=None).isoformat()
+    event = EVENT | {"recorded_at": local, "emitter_id": "host:7:a"}
+    headers = NDJSON | {"Prefer": "respond-async"}
+    first = (await client.post("/v1/executions", content=lines(event), headers=headers)).json()
+    (said,) = first["warnings"]
+    assert said.startswith(
+        "host:7:a: its times have no time zone and are 5 h behind UTC, so no circuit counts its calls. Send "
+    )
+    assert "warnings" not in (await client.post("/v1/executions", content=lines(event), headers=headers)).json()
+    other = event | {"emitter_id": "host:8:b"}
+    unknown = (await client.post("/v1/executions", content=lines(other, other), headers=NDJSON)).json()
+    assert [each.partition(": ")[0] for each in unknown["warnings"]] == ["host:8:b"], "also if Kafka does not answer"
 
 
 async def test_an_empty_batch_is_accepted(client):

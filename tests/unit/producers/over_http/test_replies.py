@@ -20,6 +20,13 @@ def test_an_answer_with_all_accepted_leaves_nothing_to_do() -> None:
     assert reply(200, {"accepted": 3, "rejected": []}) == Reply()
 
 
+def test_what_the_gateway_says_about_this_process_is_part_of_the_reply() -> None:
+    said = ["host:7:a: its clock is 7 min ahead of the broker's"]
+    assert reply(200, {"accepted": 3, "rejected": [], "warnings": said}) == Reply(warnings=said)
+    unknown = reply(503, {"accepted": 2, "rejected": [], "unknown": [2], "warnings": said})
+    assert (unknown.again, unknown.warnings) == ([2], said)
+
+
 def test_rejected_events_are_final_and_the_others_are_acknowledged() -> None:
     found = reply(200, {"accepted": 2, "rejected": [{"index": 1, "reason": "status: missing"}]})
     assert (found.rejected, found.again, found.problem) == ({1: "status: missing"}, [], None)

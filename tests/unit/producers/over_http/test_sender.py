@@ -125,6 +125,19 @@ def test_rejected_events_are_counted_and_take_one_line_of_the_log(
     assert lines == [f"2 events were refused by the gateway, the first one: {rejected[0]['reason']}"]
 
 
+def test_what_the_gateway_says_about_this_process_is_in_the_log(
+    make: Make, server: GatewayServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = "planner:7:a: its clock is 7 min ahead of the broker's. Synchronise the clock of its machine."
+    server.next_answers.append(Answer(200, TAKEN | {"warnings": [said, said, "x" * 1_000]}, takes=True))
+    gear = make()
+    with caplog.at_level(logging.WARNING, "switchgear.emitter"):
+        call(gear)
+        assert gear.flush(LIMIT_S)
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == [f"the gateway says: {said}", f"the gateway says: {'x' * 500}"]
+
+
 def test_a_refused_token_is_said_clearly_and_the_events_wait(make: Make, server: GatewayServer) -> None:
     server.token = "sgt_other"
     gear = make(token="sgt_mine")

@@ -15,7 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from switchgear import Switchgear, SwitchgearError
 from switchgear.telemetry.hooks import CallOutcome
-from switchgear.telemetry.prometheus import OTHER, CallCounts, SwitchgearCollector
+from switchgear.telemetry.labels import OTHER
+from switchgear.telemetry.prometheus import CallCounts, SwitchgearCollector
 from switchgear_schemas.policy import BreakerPolicy
 from tests.support.waiting import until
 

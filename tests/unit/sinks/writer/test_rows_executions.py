@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from switchgear_schemas import headers, wire
 from switchgear_schemas.errors import InvalidExecutionError
-from switchgear_schemas.execution import MAX_EVENT_BYTES, ToolExecution
+from switchgear_schemas.execution import LATEST, MAX_EVENT_BYTES, ToolExecution
 from switchgear_sinks.writer.rows import ExecutionRows, StrictExecution, read_strictly
-from tests.support.records import HandMadeRecord, execution, records
+from tests.support.records import NOON_MS, HandMadeRecord, records
+from tests.support.records import execution as _execution
 from tests.support.table import table
 
 MAKER = ExecutionRows()
+NOON = datetime.fromtimestamp(NOON_MS / 1000, UTC)
+
+
+def execution(tool_name: str = "search", **fields: Any) -> bytes:
+    """A call that ended when the broker had its event."""
+    return _execution(tool_name, **({"recorded_at": NOON.isoformat()} | fields))
 
 
 def row_of(value: bytes) -> dict[str, Any]:
@@ -84,7 +92,7 @@ def test_a_status_or_class_of_a_wrong_type_is_a_dead_letter(wrong: dict[str, Any
 
 
 def test_every_event_of_our_own_emitter_is_accepted() -> None:
-    assert read_strictly(b'{"tool_name":"x","status":"cancelled","error_class":"cancelled"}')
+    assert read_strictly(b'{"tool_name":"x","status":"cancelled","error_class":"cancelled"}', LATEST)
     full = ToolExecution(
         tool_name="search",
         status="error",
@@ -105,9 +113,9 @@ def test_every_event_of_our_own_emitter_is_accepted() -> None:
         credential="c",
         evidence="status_only",
     )
-    assert read_strictly(full.model_dump_json().encode())
-    assert read_strictly(full.model_dump_json(exclude_none=True).encode())
-    assert read_strictly(b'{"tool_name":"x","status":"error"}')
+    assert read_strictly(full.model_dump_json().encode(), LATEST)
+    assert read_strictly(full.model_dump_json(exclude_none=True).encode(), LATEST)
+    assert read_strictly(b'{"tool_name":"x","status":"error"}', LATEST)
 
 
 @table(
@@ -163,11 +171,11 @@ def test_what_breaks_the_contract_is_a_dead_letter_that_names_the_field(fields: 
 
 def test_a_null_field_counts_as_absent() -> None:
     value = b'{"tool_name":"x","status":"error","user_id":null,"session_id":null,"metric_id":null,"input_size":null,"recorded_at":null}'
-    assert read_strictly(value), "ClickHouse takes the default for a null"
+    assert read_strictly(value, LATEST), "ClickHouse takes the default for a null"
 
 
 def test_a_whole_number_may_stand_where_a_duration_is_expected() -> None:
-    assert read_strictly(b'{"tool_name":"x","status":"error","execution_time_ms":12,"cost_usd":0}')
+    assert read_strictly(b'{"tool_name":"x","status":"error","execution_time_ms":12,"cost_usd":0}', LATEST)
 
 
 def test_a_field_that_we_do_not_know_is_kept() -> None:
@@ -191,7 +199,87 @@ def test_metadata_stays_json_text_in_a_rewritten_record() -> None:
 
 def test_a_naive_time_is_taken_as_utc() -> None:
     row = row_of(execution(recorded_at="2026-05-01T10:00:00"))
-    assert row["recorded_at"] == "2026-05-01T10:00:00Z"
+    assert (row["recorded_at"], row["recorded_as"]) == ("2026-05-01T10:00:00Z", "2026-05-01T10:00:00")
+
+
+def test_a_naive_time_that_is_right_to_a_minute_is_no_error() -> None:
+    """A machine that runs in UTC, and sends no zone."""
+    for off in (-60, -1, 0, 59.999):
+        sent = (NOON + timedelta(seconds=off)).replace(tzinfo=None).isoformat()
+        made = MAKER.rows(records(execution(recorded_at=sent)))
+        row = json.loads(made.values[0])
+        assert (row["recorded_at"].removesuffix("Z"), row.get("recorded_as")) == (sent, None)
+        assert made.wrong_clocks == {}
+
+
+@pytest.mark.parametrize(
+    "sent", ["2099-01-01T00:00:00Z", "2026-11-21T12:01:00.000001Z", "2026-11-21T14:00:00+01:00", "2026-11-21T12:01:00z"]
+)
+def test_a_time_ahead_of_the_brokers_is_stored_as_the_brokers_with_what_was_sent(sent: str) -> None:
+    made = MAKER.rows(records(execution(recorded_at=sent, emitter_id="host:7:a")))
+    row = json.loads(made.values[0])
+    assert (row["recorded_at"], row["recorded_as"]) == ("2026-11-21T12:00:00Z", sent)
+    assert made.wrong_clocks == {("host:7:a", "ahead"): 1}
+    assert "unknown_fields" not in row
+
+
+def test_a_minute_ahead_is_no_error() -> None:
+    value = execution(recorded_at=(NOON + timedelta(seconds=59.999)).isoformat())
+    made = MAKER.rows(records(value))
+    assert (made.canonical, made.wrong_clocks) == ([False], {}), "byte for byte"
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [("2026-11-21T07:00:00", "2026-11-21T07:00:00Z"), ("2026-11-21T13:00:00.5", "2026-11-21T12:00:00Z")],
+)
+def test_a_local_time_without_a_zone_is_kept_as_it_was_sent(sent: str, stored: str) -> None:
+    made = MAKER.rows(
+        records(execution(recorded_at=sent), execution(recorded_at=sent), execution(recorded_at="2026-11-21T05:00:00Z"))
+    )
+    rows = [json.loads(value) for value in made.values]
+    assert [(row["recorded_at"], row.get("recorded_as")) for row in rows[:2]] == [(stored, sent)] * 2
+    assert "recorded_as" not in rows[2], "a time with a zone that is late was delivered late"
+    assert made.wrong_clocks == {("", "no_zone"): 2}
+
+
+@pytest.mark.parametrize("year", [2001, 2026, 2098])
+def test_the_same_record_makes_the_same_row_whatever_the_sinks_clock_is(year: int) -> None:
+    arrived = datetime(year, 6, 1, 12, tzinfo=UTC)
+    stamp = int(arrived.timestamp() * 1000)
+    late, ahead = ((arrived + timedelta(seconds=off)).isoformat() for off in (59, 61))
+    batch = records(execution(recorded_at=late), execution(recorded_at=ahead), timestamp=stamp)
+    rows = [json.loads(value) for value in MAKER.rows(batch).values]
+    assert [row["recorded_at"] for row in rows] == [late, f"{year}-06-01T12:00:00Z"]
+    assert [row.get("recorded_as") for row in rows] == [None, ahead]
+    assert MAKER.canonical(batch[1]) == MAKER.rows(batch).values[1]
+
+
+def test_a_stamp_that_is_not_a_brokers_bounds_no_time() -> None:
+    made = MAKER.rows([HandMadeRecord(timestamp=5, value=execution()), HandMadeRecord(value=execution())])
+    assert made.canonical == [False, False]
+
+
+@table(
+    "sent",
+    [
+        1_795_262_400,
+        "2099-01-01T00:00:00+99:99",
+        "2099",
+        "9" * 1_000_000,
+        "2100-01-01T00:00:00Z",
+        "1999-12-31T23:59:59Z",
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_what_is_no_time_stays_a_dead_letter(sent: object) -> None:
+    assert dead_reason(execution(recorded_at=sent))[0] in {"recorded_at", ""}
+
+
+def test_a_field_of_that_name_in_an_event_does_not_forge_the_mark() -> None:
+    row = row_of(execution(recorded_as="2001-01-01T00:00:00Z"))
+    assert "recorded_as" not in row
+    assert json.loads(row["unknown_fields"]) == {"recorded_as": "2001-01-01T00:00:00Z"}
 
 
 def test_white_space_around_a_message_does_no_harm() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import json
 
-from switchgear_sinks.writer.rows import repeats_a_field
+from switchgear_sinks.writer.repeated_fields import repeats_a_field
 from tests.support.table import table
 
 
