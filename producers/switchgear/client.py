@@ -21,7 +21,7 @@ from switchgear.guard.fleet_state import STATE_MAX_AGE_S, Availability, OnStateU
 from switchgear.guard.local_circuits import LocalBreakers, LocalPolicies
 from switchgear.guard.options import GuardOptions
 from switchgear.guard.permits import Permit, Reporter
-from switchgear.guard.rejections import Rejection
+from switchgear.guard.rejections import Rejection, caller_of
 from switchgear.guard.runtime import PermitContext, Runtime
 from switchgear.redaction import Redactor, redactor
 from switchgear.runtime.fork import call_in_child
@@ -264,20 +264,21 @@ class Switchgear(Calling, Lifetime, FromEnv):
         Returns:
             A Permit, which is true, or a Rejection, which is false.
         """
+        caller = caller_of(user_id, session_id, request_id)
         if arguments is not None or fallbacks:
             check_tool_name(tool)
-            return self._runtime.acquire(tool, (user_id, session_id, request_id), arguments, fallbacks)
+            return self._runtime.acquire(tool, caller, arguments, fallbacks)
         # A name that has a circuit was checked before.
         if type(tool) is not str or tool not in self._decision.local.circuits:
             check_tool_name(tool)
         if self._direct.started and not session_stack.get():  # the common case: save a function call
-            answer = self._decision.acquire(tool, user_id, session_id, request_id)
+            answer = self._decision.acquire(tool, caller)
         else:
-            answer = self._runtime.ask(tool, user_id, session_id, request_id)
+            answer = self._runtime.ask(tool, caller)
         if isinstance(answer, PendingProbe):
             answer = self._runtime.wait(answer)
         if isinstance(answer, Rejection):
-            return self._runtime.refused_permit(answer, (user_id, session_id, request_id))
+            return self._runtime.refused_permit(answer, caller)
         return answer
 
     async def atry_acquire(
@@ -292,7 +293,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
     ) -> Permit | Rejection:
         """:meth:`try_acquire` without blocking the event loop."""
         check_tool_name(tool)
-        caller = (user_id, session_id, request_id)
+        caller = caller_of(user_id, session_id, request_id)
         if arguments is not None or fallbacks:
             return await self._runtime.aacquire(tool, caller, arguments, fallbacks)
         answer = await self._runtime.adecide(tool, caller)
@@ -306,7 +307,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         Entering it raises CircuitOpenError if the call is refused. Leaving it reports the outcome.
         """
         arguments.tool_name(tool)
-        return PermitContext(self._runtime, tool, (user_id, session_id, request_id))
+        return PermitContext(self._runtime, tool, caller_of(user_id, session_id, request_id))
 
     def map_fallbacks(self, chains: Chains) -> None:
         """Set the fallbacks of tools: ``{"mcp:a:search": ["mcp:b:search", "local:search"]}``. Replaces those they had.

@@ -19,6 +19,7 @@ from switchgear.breaker.states import PASSING
 from switchgear.guard.tool_function import guarded_by, guarded_inside, unwrapped
 from switchgear.redaction import MOST_NAME, one_line
 from switchgear.sessions import session_of
+from switchgear_schemas.circuit_ids import read_circuit_id, tool_circuit
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
@@ -167,9 +168,7 @@ class NoticeBoard:
         now = self._wall()
         for view in list(views.values()):
             family = view.scope == "family"
-            own = (
-                family or view.circuit_id == view.tool_name or _tool_of(view.circuit_id, view.scope, owner) is not None
-            )
+            own = family or _tool_of(view.circuit_id, view.scope, owner) is not None
             if own and _refused(view, now):
                 instead = () if family else tuple(fallbacks.get(view.tool_name, ())) or view.fallback
                 yield Unavailable(view.tool_name, None if view.forced else view.open_until, instead, family)
@@ -193,7 +192,7 @@ class NoticeBoard:
                 continue
             with circuit.lock:
                 wait = breaker.open_at(now)
-            view = views.get(breaker.circuit_id) or views.get(tool)
+            view = views.get(breaker.circuit_id) or views.get(tool_circuit(tool))
             if wait is None or (view is not None and view.overrides):
                 continue
             instead = tuple(fallbacks.get(tool, ())) or (() if view is None else view.fallback)
@@ -208,13 +207,12 @@ def _refused(view: CircuitView, now: float) -> bool:
 
 
 def _tool_of(circuit_id: str, scope: str, owner: Mapping[str, str]) -> str | None:
-    """Return the tool of a circuit that decides for this user and session, None for another one's circuit."""
-    if scope == "tool":
-        return circuit_id
-    tool, marker, whose = circuit_id.rpartition(f"|{scope}=")
-    if not marker:
-        return circuit_id if not owner[scope] else None
-    return tool if whose == owner[scope] else None
+    """Return the tool of a circuit that decides for this user and session, None for another one's circuit.
+
+    ``scope`` is that of the policy. The tool's own circuit decides for those without an id.
+    """
+    name, _, whose = read_circuit_id(circuit_id)
+    return name if whose == owner.get(scope, "") else None
 
 
 def notice_now(

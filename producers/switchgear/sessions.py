@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from switchgear import arguments
 from switchgear.guard.caller_errors import CallerErrorLimit
-from switchgear.guard.rejections import Rejection
+from switchgear.guard.rejections import Caller, Rejection
 from switchgear.usage import NOTHING, Usage, usage_of
 from switchgear_schemas.enums import CircuitState
 
@@ -44,10 +44,10 @@ class Decision(Protocol):
 
     local: LocalBreakers
 
-    def acquire(self, tool: str, user_id: str, session_id: str | None, request_id: str | None) -> Any:
+    def acquire(self, tool: str, caller: Caller) -> Any:
         """Return a permit, a rejection or a pending probe."""
 
-    def is_open(self, tool: str, user_id: str, session_id: str | None) -> bool:
+    def is_open(self, tool: str, caller: Caller) -> bool:
         """Return whether a call would be refused now."""
 
 

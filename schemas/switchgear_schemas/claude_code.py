@@ -10,8 +10,9 @@ import fnmatch
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.enums import MAX_NAME_LENGTH
-from switchgear_schemas.families import DEFAULT_PATTERN, circuit_name, family_circuit_id, family_of
+from switchgear_schemas.families import DEFAULT_PATTERN, circuit_name, family_of
 
 DEFAULT_TOOLS: Final = "mcp__*"
 """Built-in tools are left out: an exit code of Bash says nothing about Bash."""
@@ -44,7 +45,8 @@ class Call(NamedTuple):
     @property
     def circuit_ids(self) -> tuple[str, ...]:
         """The circuits that decide about it."""
-        return (self.tool,) if self.family is None else (self.tool, family_circuit_id(self.family))
+        own = circuit_id(self.tool)
+        return (own,) if self.family is None else (own, circuit_id(self.family, "family"))
 
 
 def guards(tools: str, tool: str) -> bool:

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
+from switchgear_schemas.circuit_ids import MAX_CIRCUIT_ID_LENGTH, circuit_id
 from switchgear_schemas.enums import EARLIEST, LATEST, MAX_NAME_LENGTH, Verb
-from switchgear_schemas.families import family_circuit_id
 from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.policy import OWN_FALLBACK, BreakerPolicy
 
@@ -40,7 +40,7 @@ class Command(BaseModel):
     circuit_id: str | None = Field(
         default=None,
         min_length=1,
-        max_length=2 * MAX_NAME_LENGTH + 16,
+        max_length=MAX_CIRCUIT_ID_LENGTH,
         description="Only this circuit of the tool (a user's or a session's). Null: all its circuits, also future ones."
         " A family has one circuit, family|family, and tool_name is the family.",
     )
@@ -58,7 +58,7 @@ class Command(BaseModel):
             raise ValueError("until is allowed with force_open, disable and metrics_only")
         if self.until is not None and not EARLIEST <= self.until < LATEST:
             raise ValueError(f"until must lie between {EARLIEST.year} and {LATEST.year}")
-        if self.circuit_id not in {None, family_circuit_id(self.tool_name)} and self.verb == "set_policy":
+        if self.circuit_id not in {None, circuit_id(self.tool_name, "family")} and self.verb == "set_policy":
             raise ValueError("set_policy takes no circuit_id, because a policy applies to the whole tool")
         if self.policy is not None and self.tool_name in self.policy.fallback:
             raise ValueError(OWN_FALLBACK)

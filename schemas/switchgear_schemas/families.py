@@ -13,7 +13,6 @@ from switchgear_schemas.errors import SettingsError
 
 DEFAULT_PATTERN: Final = "mcp:*:*"
 _EXAMPLE: Final = f'Write parts with colons between them and * at the end, such as "{DEFAULT_PATTERN}".'
-_SUFFIX: Final = "|family"
 
 
 @lru_cache(maxsize=65_536)
@@ -38,21 +37,6 @@ def family_of(tool_name: str, pattern: str = DEFAULT_PATTERN) -> str | None:
 def partition_key(tool_name: str, pattern: str = DEFAULT_PATTERN) -> str:
     """Return the key of a tool's messages: its family, or its own name if it has none. A family is its own key."""
     return family_of(tool_name, pattern) or tool_name
-
-
-def family_circuit_id(family: str) -> str:
-    """Return the id of a family's circuit."""
-    return f"{family}{_SUFFIX}"
-
-
-def is_family_circuit(circuit_id: str) -> bool:
-    """Return whether the id is that of a family's circuit."""
-    return circuit_id.endswith(_SUFFIX)
-
-
-def tool_of_circuit(circuit_id: str) -> str:
-    """Return the tool, or the family, that a circuit's id begins with."""
-    return circuit_id.removesuffix(_SUFFIX).partition("|user=")[0].partition("|session=")[0]
 
 
 def is_family(name: str, pattern: str = DEFAULT_PATTERN) -> bool:

@@ -20,7 +20,7 @@ from switchgear.fleet import Changes, FleetFold
 from switchgear.fleet.rows import Placement, PolicyOverrides, is_circuit
 from switchgear.runtime.throttled_log import Throttle
 from switchgear_schemas import DeadLetter, SwitchgearError
-from switchgear_schemas.families import is_family_circuit, tool_of_circuit
+from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.settings import Settings
 from switchgear_stream.app import WorkerApp
 from switchgear_stream.batching import BatchAction, OffsetSequence
@@ -289,4 +289,4 @@ class Owner:
 
 
 def _is_shared(circuit: str) -> bool:
-    return tool_of_circuit(circuit) == circuit or is_family_circuit(circuit)
+    return read_circuit_id(circuit).scope in ("tool", "family")

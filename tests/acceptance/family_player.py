@@ -19,8 +19,9 @@ from switchgear.policies import PolicySet
 from switchgear.testing import InMemoryFleet, MemoryEmitter, MemoryFollower
 from switchgear.transport import Wire
 from switchgear_schemas.circuit import Circuit
+from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.enums import ErrorClass, Verb, status_of
-from switchgear_schemas.families import DEFAULT_PATTERN, family_circuit_id, family_of
+from switchgear_schemas.families import DEFAULT_PATTERN, family_of
 from switchgear_schemas.policy import LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT
 
 CONFIG_KEYS = {"policies", "pattern", "alone", "own_circuits"}
@@ -148,7 +149,7 @@ class FamilyPlayer:
 
     def _command(self, step, seen):
         """Send an operator's command to the family that the step names, else to its tool."""
-        fields: dict[str, Any] = {"circuit_id": family_circuit_id(step["family"])} if "family" in step else {}
+        fields: dict[str, Any] = {"circuit_id": circuit_id(step["family"], "family")} if "family" in step else {}
         if "for_s" in step:
             fields["until"] = self.fleet.clock.now() + timedelta(seconds=step["for_s"])
         if "policy" in step:
@@ -244,7 +245,7 @@ class FamilyPlayer:
     def _family_circuit(self, step: dict[str, Any]) -> str:
         family = step["family"] if "family" in step else family_of(step["tool"], self.pattern)
         assert family is not None, f"{step['tool']} has no family"
-        return family_circuit_id(family)
+        return circuit_id(family, "family")
 
     def _state(self, circuit_id: str, step: dict[str, Any]) -> str:
         if self.alone:

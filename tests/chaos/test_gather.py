@@ -9,9 +9,10 @@ import pytest
 from pydantic import ValidationError
 
 from switchgear.fleet.rows import Row as ProductRow
+from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.command import Command
 from switchgear_schemas.dead_letter import DeadLetter
-from switchgear_schemas.families import family_circuit_id, family_of
+from switchgear_schemas.families import family_of
 from switchgear_schemas.partitioner import partition_of
 from tests.chaos.evidence import GARBAGE
 from tests.chaos.faults.foreign_input import junk
@@ -133,7 +134,7 @@ def test_tools_and_servers_belong_together_as_the_product_says(name):
     assert server == family_of(name)
     assert owner(name, 6) == partition_of(name, 6)
     if server is not None:
-        assert server_circuit(server) == family_circuit_id(server)
+        assert server_circuit(server) == circuit_id(server, "family")
         assert owner(server_circuit(server), 6) == partition_of(server, 6) == owner(name, 6)
 
 

@@ -9,8 +9,8 @@ from random import Random
 from typing import Final
 
 from switchgear.classify import Classification
+from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.enums import ErrorClass
-from switchgear_schemas.families import family_circuit_id
 from switchgear_schemas.partitioner import partition_of
 from tests.simulator.scenario import CALL_LIMIT_S, FAMILY_PATTERN, Scenario
 
@@ -79,7 +79,7 @@ class SimulatedServer:
     def __init__(self, number: int, scenario: Scenario, rng: Random) -> None:
         self.number = number
         self.name = f"mcp:server_{number:02d}"
-        self.circuit_id = family_circuit_id(self.name)
+        self.circuit_id = circuit_id(self.name, "family")
         self.partition = partition_of(self.name, scenario.partitions, FAMILY_PATTERN)
         self.policy = scenario.family_policy(number)
         self.tools: list[SimulatedTool] = []

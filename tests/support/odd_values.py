@@ -44,7 +44,7 @@ IDS: Final = (
     *('"urn:uuid:6f2a4a0e-6d0c-5e7b-9a52-5f1c8f4d2b11"', '"6F2A4A0E-6D0C-5E7B-9A52-5F1C8F4D2B11"'),
 )
 NAMES: Final = (
-    *("\0mark", "\0", " ", "\u202e", "\x7f\x9b", "a|user=b", "a'b\\c\t\n", "x" * 512, "x" * 513, "x" * (1 << 20), ""),
+    *("\0mark", "\0", " ", "\u202e", "\x7f\x9b", "a|user=b", "a|family", "%7Cfamily", "a'b\\c\t\n", "x" * 512, "x" * 513, "x" * (1 << 20), ""),
 )  # fmt: skip
 WHOLE: Final = (
     *(b"null", b"true", b"5", b'""', b"[]", b"{}", b"\x00" * 100, b"\xff\xfe\x00", b"not json"),

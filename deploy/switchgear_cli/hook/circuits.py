@@ -23,13 +23,14 @@ from switchgear.guard.decision import CircuitDecision
 from switchgear.guard.families import Family, FamilyPermit
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit, LocalPolicies
 from switchgear.guard.permits import CallReport, Permit, Reporter
-from switchgear.guard.rejections import Rejection
+from switchgear.guard.rejections import Caller, Rejection
 from switchgear.integrations.claude_code import Ended
 from switchgear.prompts import NoticeBoard
 from switchgear_cli.hook.calls import family_pattern
 from switchgear_cli.hook.state import SavedCircuit, State
+from switchgear_schemas.circuit_ids import circuit_id, read_circuit_id
 from switchgear_schemas.claude_code import Call
-from switchgear_schemas.families import family_circuit_id, is_family_circuit, model_name
+from switchgear_schemas.families import model_name
 
 if TYPE_CHECKING:
     from switchgear_schemas.policy import BreakerPolicy
@@ -79,7 +80,7 @@ class _Circuits:
 
     def family(self, name: str) -> LocalCircuit | None:
         families = self.decision.families
-        return None if families is None else families.get(Family(name, family_circuit_id(name)))
+        return None if families is None else families.get(Family(name, circuit_id(name, "family")))
 
     def all_now(self) -> list[LocalCircuit]:
         families = self.decision.families
@@ -91,7 +92,7 @@ class _Circuits:
         for circuit in self.all_now():
             breaker = circuit.breaker
             if breaker.quiet is None:
-                family = circuit.family or _family_name(self.decision, breaker.circuit_id)
+                family = circuit.family or _family_name(self.decision, read_circuit_id(breaker.circuit_id).name)
                 row = SavedCircuit(breaker.circuit_id, family, breaker.snapshot(), circuit.last_error)
                 self._state.keep_circuit(row, now)
             elif breaker.circuit_id in self._read:
@@ -104,10 +105,8 @@ class _Circuits:
             circuit.breaker.end_wait_early(now, Cause("family_recovered", reason=family))
 
     def _restore(self, row: SavedCircuit) -> None:
-        if is_family_circuit(row.circuit_id):
-            circuit = None if row.family is None else self.family(row.family)
-        else:
-            circuit = self.local.get(row.circuit_id)
+        name, scope, _ = read_circuit_id(row.circuit_id)
+        circuit = self.family(name) if scope == "family" else self.local.get(name)
         if circuit is None:
             return
         try:
@@ -127,13 +126,13 @@ def decide(state: State, call: Call, clock: Callable[[], float] = time.time) -> 
             return refusal
         if any(view.overrides for view in views):
             return None
-        circuits = _Circuits(state, state.circuits(call.tool, call.family), clock)
+        circuits = _Circuits(state, state.circuits(call.circuit_ids[0], call.family), clock)
         errors = _caller_errors(state, call)
         limit = CallerErrorLimit(errors, call.session, DEFAULT_MAX_CALLER_ERRORS)
         trial = limit.admit(call.tool, lambda: _hash(call.arguments))
         answer: Any = trial
         if not isinstance(trial, Rejection):
-            answer = circuits.decision.acquire(call.tool, "", call.session or None)
+            answer = circuits.decision.acquire(call.tool, Caller(session_id=call.session or None))
             if isinstance(answer, Permit):
                 family = None if answer.family is None else answer.family.breaker_permit
                 permit = _SavedPermit(answer.started, answer.breaker_permit, family, trial)
@@ -150,7 +149,7 @@ def record(state: State, call: Call, ended: Ended, clock: Callable[[], float] = 
     with state.transaction():
         saved = state.take_permit(call.call)
         permit = None if saved is None else msgspec.msgpack.decode(saved, type=_SavedPermit)
-        circuits = _Circuits(state, state.circuits(call.tool, call.family), clock)
+        circuits = _Circuits(state, state.circuits(call.circuit_ids[0], call.family), clock)
         of_family = None if call.family is None else circuits.family(call.family)
         was_out = of_family is not None and of_family.breaker.state not in PASSING
         errors = _caller_errors(state, call)
@@ -162,7 +161,7 @@ def record(state: State, call: Call, ended: Ended, clock: Callable[[], float] = 
             None if permit is None else permit.tool,
             now - (ended.duration_ms or 0.0) / 1000 if permit is None else permit.started,
             None,
-            ("", call.session or None, None),
+            Caller(session_id=call.session or None),
             family=None
             if call.family is None
             else FamilyPermit(call.family, of_family, None if permit is None else permit.family, None),

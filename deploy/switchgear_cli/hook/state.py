@@ -134,13 +134,13 @@ class State:
         ).fetchone()
         return not found[0]
 
-    def circuits(self, tool: str | None = None, family: str | None = None) -> list[SavedCircuit]:
-        """Return the circuits of a tool and its family, with the family's other tools. Without arguments, return all."""
+    def circuits(self, circuit_id: str | None = None, family: str | None = None) -> list[SavedCircuit]:
+        """Return a tool's circuit and those of its family, with the family's other tools. Without arguments, return all."""
         query = "SELECT circuit_id, family, saved, last_error FROM circuits"
-        if tool is None:
+        if circuit_id is None:
             rows = self._database.execute(query)
         else:
-            rows = self._database.execute(f"{query} WHERE circuit_id = ? OR family = ?", (tool, family))
+            rows = self._database.execute(f"{query} WHERE circuit_id = ? OR family = ?", (circuit_id, family))
         return [SavedCircuit(*row) for row in rows]
 
     def keep_circuit(self, circuit: SavedCircuit, now: float) -> None:

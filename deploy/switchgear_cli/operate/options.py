@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from switchgear_cli.discovery import API, KAFKA, System, find_system
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.command import Command, Verb
-from switchgear_schemas.families import family_circuit_id
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.operate.send_command import this_person
 
@@ -139,15 +139,14 @@ class CircuitOptions(NameOptions):
             raise WrongUsageError("--circuit names one circuit of one tool.", hint="Name that tool alone.")
 
     def circuit_of(self, tool: str) -> str:
-        """Return the id of the chosen circuit. A tool's name stands for all of its circuits."""
+        """Return the id of the chosen circuit. That of the tool's own circuit stands for all of its circuits."""
         if self.circuit is not None:
             return self.circuit
         if self.family:
-            return family_circuit_id(tool)
-        for scope, whose in (("user", self.user), ("session", self.session)):
-            if whose is not None:
-                return f"{tool}|{scope}={whose}"
-        return tool
+            return circuit_id(tool, "family")
+        if self.user is not None:
+            return circuit_id(tool, "user", self.user)
+        return circuit_id(tool) if self.session is None else circuit_id(tool, "session", self.session)
 
     def fields(self, circuit_id: str) -> dict[str, str]:
         """Return the chosen circuit as a field of the command."""

@@ -17,14 +17,14 @@ from switchgear.policies.glob import is_glob
 from switchgear_cli.discovery import System
 from switchgear_cli.operate.options import NOT_DONE, CircuitOptions, CommandOptions
 from switchgear_cli.operate.results import CHANGED, IN_FORCE, interrupted, print_result
-from switchgear_cli.operate.targets import Atlas, agreed, nothing_set, own_circuit
+from switchgear_cli.operate.targets import Atlas, agreed, family_circuit, nothing_set, own_circuit, subject_of
 from switchgear_cli.reads.client import ApiAnswerError, ApiClient, ApiUnavailableError
 from switchgear_cli.reads.formats import plain
 from switchgear_cli.times import parse_duration
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.circuit import Circuit
+from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.command import Command, Verb
-from switchgear_schemas.families import family_circuit_id, tool_of_circuit
 from switchgear_sinks.operate.command_result import CommandOutcome, CommandResult
 
 NO_REASON: Final = "no reason given"
@@ -70,7 +70,7 @@ def operate_over_api(
         atlas = Atlas.of_answer(known, family=which.family)
         targets = replace(atlas.find(words, which.create, which.circuit_of), family=which.family)
         for tool, circuit_id in targets.circuits.items():
-            if tool_of_circuit(circuit_id) != tool:
+            if read_circuit_id(circuit_id).name != tool:
                 raise WrongUsageError(f"{circuit_id!r} is not a circuit of {tool!r}.", hint="Name its own tool.")
         if not agreed(targets, command, yes=which.yes):
             return NOT_DONE
@@ -101,7 +101,7 @@ def set_policy_over_api(system: System, command: Command, how: CommandOptions, *
         if known is None:
             return None
         if not is_glob(name):
-            Atlas.of_answer(known, family=family).find([name], create, family_circuit_id if family else own_circuit)
+            Atlas.of_answer(known, family=family).find([name], create, family_circuit if family else own_circuit)
         return _send(system, [_policy(api, command)], how, IN_FORCE)
 
 
@@ -119,7 +119,7 @@ def clear_policy_over_api(system: System, command: Command, how: CommandOptions)
         known = _known(api, system)
         if known is None:
             return None
-        is_set = (command.circuit_id or command.tool_name) in known["policies_set"]
+        is_set = subject_of(command) in known["policies_set"]
         if not is_set and not known["commands_wait"]:
             raise nothing_set(command.tool_name, known["policies_set"])
         return _send(system, [_policy(api, command)], how, CHANGED)

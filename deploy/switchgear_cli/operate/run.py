@@ -11,8 +11,8 @@ from switchgear_cli.operate.options import NOT_DONE, CircuitOptions, CommandOpti
 from switchgear_cli.operate.results import CHANGED, IN_FORCE, interrupted, print_result
 from switchgear_cli.times import parse_duration
 from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.command import Command, Verb
-from switchgear_schemas.families import family_circuit_id
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.operate.command_result import CommandOutcome
@@ -81,7 +81,7 @@ def set_policy(name: str, policy: BreakerPolicy, how: CommandOptions, names: Nam
     """
     command = how.command(name, "set_policy", policy=policy, **_circuit(name, names.family))
     system = how.system(names)
-    from switchgear_cli.operate.targets import own_circuit, resolve  # noqa: PLC0415 - imports aiokafka, 100 ms
+    from switchgear_cli.operate.targets import family_circuit, own_circuit, resolve  # noqa: PLC0415 - imports aiokafka, 100 ms
 
     if how.over_api(system):
         from switchgear_cli.operate.over_api import set_policy_over_api  # noqa: PLC0415 - imports aiokafka, 100 ms
@@ -90,7 +90,7 @@ def set_policy(name: str, policy: BreakerPolicy, how: CommandOptions, names: Nam
         if answered is not None:
             return answered
     if not is_glob(name):
-        circuit_of = family_circuit_id if names.family else own_circuit
+        circuit_of = family_circuit if names.family else own_circuit
         asyncio.run(resolve(system.settings, [name], create=names.create, circuit_of=circuit_of, family=names.family))
     return send(system.settings, [command], how)
 
@@ -103,7 +103,7 @@ def _circuit(name: str, family: bool) -> dict[str, str]:
     """
     if family and is_glob(name):
         raise WrongUsageError("Values are set for one family at a time.", hint="Name it, without wildcards.")
-    return {"circuit_id": family_circuit_id(name)} if family else {}
+    return {"circuit_id": circuit_id(name, "family")} if family else {}
 
 
 def clear_policy(name: str, how: CommandOptions, *, family: bool = False) -> int:
@@ -126,7 +126,7 @@ def clear_policy(name: str, how: CommandOptions, *, family: bool = False) -> int
         answered = clear_policy_over_api(system, command, how)
         if answered is not None:
             return answered
-    asyncio.run(check_is_set(system.settings, name, circuit.get("circuit_id", name)))
+    asyncio.run(check_is_set(system.settings, command))
     return send(system.settings, [command], how, done=CHANGED)
 
 

@@ -14,6 +14,8 @@ from switchgear.policies.glob import is_glob, matches
 from switchgear_cli.reads.client import ApiAnswerError, ApiClient, ApiUnavailableError
 from switchgear_cli.reads.formats import named
 from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.circuit_ids import circuit_id as id_of
+from switchgear_schemas.command import Command
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.operate.known_state import KnownState, commands_wait, read_known
@@ -30,7 +32,7 @@ class Targets:
     """The circuits that a command goes to: tools by name, each with the id of the chosen circuit.
 
     Attributes:
-        circuits: Tool to circuit id; the tool's name stands for all of its circuits.
+        circuits: Tool to circuit id; that of the tool's own circuit stands for all of its circuits.
         states: State by circuit id, of those that a worker knows.
         globs: What was expanded; empty where every tool was named.
         remarks: What a person should know before agreeing.
@@ -45,8 +47,19 @@ class Targets:
 
 
 def own_circuit(tool: str) -> str:
-    """Return the id that stands for all circuits of a tool: its name."""
-    return tool
+    """Return the id that stands for all circuits of a tool: that of its own one."""
+    return id_of(tool)
+
+
+def family_circuit(family: str) -> str:
+    """Return the id of a family's circuit."""
+    return id_of(family, "family")
+
+
+def subject_of(command: Command) -> str:
+    """Return what a policy command sets values for: a glob, or the circuit of a tool or family."""
+    name = command.tool_name
+    return command.circuit_id or (name if is_glob(name) else own_circuit(name))
 
 
 class NothingSetError(SwitchgearError):
@@ -151,7 +164,7 @@ class Atlas:
         return Targets(circuits, self.states, tuple(globs), tuple(remarks))
 
     def _exists(self, tool: str, circuit_id: str) -> bool:
-        return tool in self.tools if circuit_id == tool else circuit_id in self.states
+        return tool in self.tools if circuit_id == own_circuit(tool) else circuit_id in self.states
 
     def _no_match(self, glob: str, other_circuits: bool, remarks: Iterable[str]) -> WrongUsageError:
         if other_circuits:
@@ -170,7 +183,7 @@ class Atlas:
         described = []
         for word in words:
             circuit_id = circuit_of(word)
-            near = " or ".join(nearest(circuit_id, self.tools if circuit_id == word else self.states))
+            near = " or ".join(nearest(circuit_id, self.tools if circuit_id == own_circuit(word) else self.states))
             described.append(f"{circuit_id!r} (did you mean {near}?)" if near else repr(circuit_id))
         return WrongUsageError(
             f"No circuit, policy or stored call knows {', '.join(described)}. Nothing was sent.",
@@ -178,19 +191,18 @@ class Atlas:
         )
 
 
-async def check_is_set(settings: Settings, name: str, circuit_id: str) -> None:
-    """Check that ``policy set`` has values for a name or glob, or that unread commands may set some.
-
-    ``circuit_id`` is that of the family, if the name is a family's, else the name itself.
+async def check_is_set(settings: Settings, command: Command) -> None:
+    """Check that ``policy set`` has values for what a command clears, or that unread commands may set some.
 
     Raises:
         NothingSetError: It has none.
         BrokerUnavailableError: The broker didn't deliver what the workers know.
     """
-    if circuit_id in (await read_known(settings, [name])).policies_set():
+    name, subject = command.tool_name, subject_of(command)
+    if subject in (await read_known(settings, [name])).policies_set():
         return
     found = (await read_known(settings)).policies_set()
-    if circuit_id not in found and not await commands_wait(settings):
+    if subject not in found and not await commands_wait(settings):
         raise nothing_set(name, found)
 
 

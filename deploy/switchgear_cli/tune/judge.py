@@ -20,6 +20,7 @@ from switchgear_cli.tune.calls import Call, TuneError, read_calls
 from switchgear_cli.tune.cost import PricedCall, Prices, price_calls
 from switchgear_cli.tune.outages import Calendar, Outage, usual_of
 from switchgear_cli.tune.report import usd
+from switchgear_schemas.circuit_ids import circuit_id as id_of
 
 LONG_ENOUGH: Final = timedelta(days=1)
 _STAYS: Final = """
@@ -117,7 +118,7 @@ def judge(
         for stay in stays.values()
     ]
     for row in rows:
-        row.refused = refused.get(row.tool, 0) if row.circuit_id == row.tool else 0
+        row.refused = refused.get(row.tool, 0) if row.circuit_id == id_of(row.tool) else 0
     youngest = max(stay.since for stay in stays.values())
     return Judgement(glob, rows, now - datetime.fromtimestamp(youngest, UTC))
 
@@ -167,8 +168,9 @@ def _calls_by_circuit(
     found: dict[str, list[Call]] = {}
     for call in log.calls:
         tool = call.event.tool_name
-        scoped = (f"{tool}|user={call.event.user_id}", f"{tool}|session={call.event.session_id}")
-        stay = next((stays[each] for each in (*scoped, tool) if each in stays), None)
+        user, session = call.event.user_id or "", call.event.session_id or ""
+        ids = (id_of(tool, "user", user), id_of(tool, "session", session), id_of(tool))
+        stay = next((stays[each] for each in ids if each in stays), None)
         if stay is not None and call.ended_at >= stay.since:
             found.setdefault(stay.circuit_id, []).append(call)
     return found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 import msgspec
 from msgspec import Meta
 
+from switchgear_schemas.circuit_ids import circuit_id, tool_circuit
 from switchgear_schemas.enums import (
     DEFAULT_COUNTED,
     DEFAULT_MAX_WAIT_S,
@@ -270,9 +271,9 @@ def policy_in_force(policy: PlainPolicy) -> BreakerPolicy:
 
 
 def circuit_id_of(tool_name: str, policy: BreakerPolicy, user_id: str = "", session_id: str = "") -> str:
-    """Return ``tool``, ``tool|user=…`` or ``tool|session=…``. Without the id that the scope needs, return ``tool``."""
+    """Return the id of the circuit that the policy's scope says. Without the user or session that it needs, return the tool's own."""
     if policy.scope == "user" and user_id:
-        return f"{tool_name}|user={user_id}"
+        return circuit_id(tool_name, "user", user_id)
     if policy.scope == "session" and session_id:
-        return f"{tool_name}|session={session_id}"
-    return tool_name
+        return circuit_id(tool_name, "session", session_id)
+    return tool_circuit(tool_name)

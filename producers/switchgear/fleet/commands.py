@@ -18,7 +18,9 @@ from switchgear.policies import PolicyError
 from switchgear.policies.glob import TooManyOverlapsError, coverings, matches
 from switchgear.policies.policy_set import NOT_FOR_FAMILIES
 from switchgear_schemas import BreakerPolicy, Cause, Command, InvalidExecutionError
-from switchgear_schemas.families import family_circuit_id, is_family
+from switchgear_schemas.circuit_ids import circuit_id as id_of
+from switchgear_schemas.circuit_ids import read_circuit_id, tool_circuit
+from switchgear_schemas.families import is_family
 from switchgear_schemas.records import check_readable, check_time
 
 MAX_COMMAND_BYTES: Final = 65_536
@@ -112,11 +114,11 @@ def _holder(registry: CircuitRegistry, command: Command, now: float) -> LiveCirc
     Raises:
         InvalidExecutionError: The command names a family that can't have tools, or there are as many names as there may be.
     """
-    name, family_id = command.tool_name, family_circuit_id(command.tool_name)
+    name, family_id = command.tool_name, id_of(command.tool_name, "family")
     family = command.circuit_id == family_id
     if family and not is_family(name, registry.family_pattern):
         raise InvalidExecutionError("circuit_id", "no tool can belong to this family by the setting family_pattern")
-    if _takes_back(command) and registry.find(family_id if family else name) is None:
+    if _takes_back(command) and registry.find(family_id if family else tool_circuit(name)) is None:
         return None
     return registry.family(name, now) if family else registry.tool(name, now)
 
@@ -141,14 +143,13 @@ def _addressed(registry: CircuitRegistry, tool: LiveCircuit, command: Command, n
         return list(registry.of_tool(name))
     if circuit_id == tool.row.circuit_id:
         return [tool]
-    scope = tool.policy.scope
-    head = f"{name}|{scope}="
-    if scope == "tool" or not circuit_id.startswith(head) or circuit_id == head:
-        wanted = name if scope == "tool" else f"{head}…"
+    scope, said = tool.policy.scope, read_circuit_id(circuit_id)
+    if scope == "tool" or said[:2] != (name, scope) or not said.whose:
+        wanted = tool_circuit(name) if scope == "tool" else id_of(name, scope, "…")
         raise InvalidExecutionError("circuit_id", f"the policy's scope is {scope}: circuits of this tool are {wanted}")
     if _takes_back(command) and registry.find(circuit_id) is None:
         return []
-    live = registry.scoped(tool, scope, circuit_id.removeprefix(head), now)
+    live = registry.scoped(tool, scope, said.whose, now)
     if live is tool:
         raise InvalidExecutionError("circuit_id", "the tool has as many circuits as it may, and none of them is idle")
     return [live]
@@ -226,7 +227,7 @@ def _fold_glob(record: LogRecord, origin: tuple[int, int], command: Command, reg
     names = [name for name in registry.tools_of(record.partition) if matches(command.tool_name, name)]
     changed = after_command(overrides, command, values, partition, offset)
     for name in (*names, *_future_names(command.tool_name, changed)):
-        found = registry.find(name)
+        found = registry.find(tool_circuit(name))
         _check_possible(registry, name, changed, None if found is None else found.row.policy)
     registry.set_overrides(changed)
     changes.commands += 1

@@ -125,17 +125,17 @@ class FleetFold:
         fence: _Fence = (record.partition, record.offset, None)
         if record.headers:
             fence = self._fence_of_copy(record)
-        partition, family_name, family_circuit = registry.place_of(event.tool_name)
-        if partition != record.partition:
+        place = registry.place_of(event.tool_name)
+        if place.partition != record.partition:
             changes.rekeyed.append(rekeyed(record, event.tool_name, fence[:2]))
             return
         arrived = record.timestamp * _MS
         recorded = event.recorded_s
         late = recorded is not None and arrived - recorded > self._late_after_s
         family = None
-        if family_name is not None:
-            family = registry.live.get(family_circuit) or registry.family(family_name, arrived)
-        live = self._circuit(event, arrived, fence)
+        if place.family is not None:
+            family = registry.live.get(place.family_circuit) or registry.family(place.family, arrived)
+        live = self._circuit(event, place.circuit, arrived, fence)
         if live is None:
             changes.duplicates += 1
         else:
@@ -173,13 +173,14 @@ class FleetFold:
         self._begin(family, arrived)
         return family
 
-    def _circuit(self, event: Execution, arrived: float, fence: _Fence) -> LiveCircuit | None:
+    def _circuit(self, event: Execution, own: str, arrived: float, fence: _Fence) -> LiveCircuit | None:
         """Return the circuit that counts the event, with its fence raised. Return None for a replay.
 
-        The tool's fence comes first: a replay may find other circuits of users or sessions than the first reading did.
+        ``own`` is the id of the tool's own circuit. Its fence comes first: a replay may find other circuits of users or sessions than
+        the first reading did.
         """
-        registry, tool_name = self.registry, event.tool_name
-        tool = registry.live.get(tool_name) or registry.tool(tool_name, arrived)
+        registry = self.registry
+        tool = registry.live.get(own) or registry.tool(event.tool_name, arrived)
         if not self._raise_fence(tool, fence):
             return None
         scope = tool.policy.scope

@@ -21,7 +21,9 @@ from switchgear.fleet.log import Changes, Published
 from switchgear.fleet.policy_overrides import laid_over_or_base, name_owned_by
 from switchgear.fleet.rows import Placement, PolicyOverrides, Row, first_applied, first_version, is_circuit
 from switchgear_schemas import BreakerPolicy, CircuitScope, InvalidExecutionError, Scope
-from switchgear_schemas.families import DEFAULT_PATTERN, family_circuit_id, family_of
+from switchgear_schemas.circuit_ids import circuit_id as id_of
+from switchgear_schemas.circuit_ids import read_circuit_id, tool_circuit
+from switchgear_schemas.families import DEFAULT_PATTERN, family_of
 from switchgear_schemas.partitioner import partition_of
 
 MAX_LIVE: Final = 50_000
@@ -52,6 +54,8 @@ class Place(NamedTuple):
     """Where a tool's circuits are."""
 
     partition: int
+    circuit: str
+    """Id of the tool's own circuit."""
     family: str | None
     family_circuit: str
     """Id of the family's circuit. Empty without one."""
@@ -147,8 +151,8 @@ class CircuitRegistry:
         self._overrides: dict[int, PolicyOverrides] = {}
         """Changed in this batch, by partition."""
         self._index: dict[int | str, CircuitIndex] | None = None
-        """Partition to its tools, ``-1 - partition`` to its families, and tool to the circuits of its users or sessions. None until it
-        is read from the table."""
+        """Ids of circuits: of partition its tools', of ``-1 - partition`` its families', and of a tool's name its users' or sessions'.
+        None until it is read from the table."""
 
     # ---- batches
 
@@ -232,7 +236,7 @@ class CircuitRegistry:
 
     def tools_of(self, partition: int) -> list[str]:
         """Return the names of a partition's tools."""
-        return list(self._names(partition))
+        return [read_circuit_id(circuit).name for circuit in self._names(partition)]
 
     def find(self, circuit_id: str) -> LiveCircuit | None:
         """Return a circuit that exists, or None."""
@@ -257,10 +261,11 @@ class CircuitRegistry:
         Raises:
             InvalidExecutionError: The partition holds as many tools as it may, and none of those looked at is idle.
         """
-        found = self.find(tool_name)
+        circuit_id = tool_circuit(tool_name)
+        found = self.find(circuit_id)
         if found is not None:
             return found
-        return self._add_within_limit(Row(circuit_id=tool_name, tool_name=tool_name), now)
+        return self._add_within_limit(Row(circuit_id=circuit_id, tool_name=tool_name), now)
 
     def family(self, family: str, now: float) -> LiveCircuit:
         """Return the circuit of a family. A new family gets one.
@@ -268,7 +273,7 @@ class CircuitRegistry:
         Raises:
             InvalidExecutionError: The partition holds as many families as it may, and none of those looked at is idle.
         """
-        circuit_id = family_circuit_id(family)
+        circuit_id = id_of(family, "family")
         found = self.find(circuit_id)
         if found is None:
             found = self._add_within_limit(Row(circuit_id=circuit_id, tool_name=family, scope="family"), now)
@@ -293,7 +298,7 @@ class CircuitRegistry:
 
         If the tool has as many such circuits as it may, and none of those looked at is idle, return the tool's own circuit.
         """
-        circuit_id = f"{tool.row.tool_name}|{scope}={name}"
+        circuit_id = id_of(tool.row.tool_name, scope, name)
         found = self.find(circuit_id)
         if found is not None:
             return found
@@ -306,7 +311,7 @@ class CircuitRegistry:
 
     def of_tool(self, tool_name: str) -> Iterator[LiveCircuit]:
         """Yield every circuit of a tool, its own one first."""
-        for circuit_id in [tool_name, *self._names(tool_name)]:
+        for circuit_id in [tool_circuit(tool_name), *self._names(tool_name)]:
             live = self.find(circuit_id)
             if live is not None:
                 yield live
@@ -315,7 +320,7 @@ class CircuitRegistry:
         """Yield the open circuits of a family's tools, and of their users and sessions."""
         for name in self.tools_of(self.place_of(family).partition):
             if self.place_of(name).family == family:
-                for circuit_id in [name, *self._names(name)]:
+                for circuit_id in [tool_circuit(name), *self._names(name)]:
                     live = self.live.get(circuit_id)
                     if live is None and Row.decode(self.rows[circuit_id.encode()]).state == "open":
                         live = self.find(circuit_id)
@@ -345,7 +350,7 @@ class CircuitRegistry:
         if now - row.clock < idle_s:
             return None
         if row.scope in ("tool", "family") and (
-            row.record or row.policy or row.commands or len(self._names(circuit_id))
+            row.record or row.policy or row.commands or (row.scope == "tool" and len(self._names(row.tool_name)))
         ):
             return None
         copy = Breaker.restore(live.breaker.snapshot(), live.policy)
@@ -373,10 +378,11 @@ class CircuitRegistry:
         """Return the row that holds the policy: that of the tool, if it is known."""
         if row.scope == "tool":
             return row
-        live = self.live.get(row.tool_name)
+        own = tool_circuit(row.tool_name)
+        live = self.live.get(own)
         if live is not None:
             return live.row
-        data = self.rows.get(row.tool_name.encode())
+        data = self.rows.get(own.encode())
         return row if data is None else Row.decode(data)
 
     def _names(self, group: int | str) -> CircuitIndex:
@@ -408,7 +414,7 @@ class CircuitRegistry:
     def _place_of(self, tool_name: str) -> Place:
         family = family_of(tool_name, self.family_pattern)
         partition = partition_of(tool_name, self.partitions, self.family_pattern)
-        return Place(partition, family, "" if family is None else family_circuit_id(family))
+        return Place(partition, id_of(tool_name), family, "" if family is None else id_of(family, "family"))
 
 
 def _new_row(circuit_id: str, tool_name: str, scope: CircuitScope, now: float) -> Row:

@@ -16,8 +16,10 @@ from switchgear.breaker import snapshot
 from switchgear.breaker.values import MAX_COUNT, Count, Instant
 from switchgear.policies.glob import matches, specificity
 from switchgear_schemas import CircuitScope, Mode, SwitchgearError
+from switchgear_schemas.circuit_ids import circuit_id as id_of
+from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.enums import MAX_NAME_LENGTH
-from switchgear_schemas.families import DEFAULT_PATTERN, family_circuit_id
+from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.partitioner import may_have_owned, partition_of
 
 SCHEMA: Final = 1
@@ -28,7 +30,7 @@ MAX_COMMANDS: Final = 64
 MAX_ERROR_LENGTH: Final = 500
 """Characters of ``last_error``, which is written with every batch of a failing tool."""
 MAX_ID_LENGTH: Final = 4_096
-"""Characters of a circuit's id. New ids have 530 at most. Older versions accepted longer names of users."""
+"""Characters of a circuit's id. New ids have 1,552 at most. Older versions accepted longer names of users."""
 _NO_CIRCUIT: Final = b"\xff"
 """First byte of the keys that are not a circuit's. No circuit id in UTF-8 starts with it."""
 MARK: Final = _NO_CIRCUIT + b"mark"
@@ -270,9 +272,7 @@ def is_overrides(key: bytes) -> bool:
 
 def is_circuit_of(circuit_id: str, tool_name: str, scope: CircuitScope) -> bool:
     """Return whether ``circuit_id`` is the id of the tool's own circuit, of one of its users' or sessions', or of the family of that name."""
-    if scope == "family":
-        return circuit_id == family_circuit_id(tool_name)
-    return circuit_id == tool_name if scope == "tool" else circuit_id.startswith(f"{tool_name}|{scope}=")
+    return circuit_id == id_of(tool_name, scope, read_circuit_id(circuit_id).whose)
 
 
 def first_version(now: float) -> int:

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
+from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.enums import CircuitScope, CircuitState, Mode
 from switchgear_schemas.errors import SwitchgearError
-from switchgear_schemas.families import is_family_circuit, tool_of_circuit
 
 
 class UnreadableCircuitError(SwitchgearError):
@@ -188,14 +188,14 @@ class DenyingViews(Views):
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return a circuit that refuses, also for the id of a user's or session's circuit. A family's doesn't: its tools' do."""
-        return default if is_family_circuit(key) else denial(key)
+        return default if read_circuit_id(key).scope == "family" else denial(key)
 
 
-def denial(tool: str) -> CircuitView:
-    """Return a circuit of ``tool`` that refuses, because its state is not known."""
+def denial(circuit_id: str) -> CircuitView:
+    """Return a circuit with this id that refuses, because its state is not known."""
     return CircuitView(
-        circuit_id=tool,
-        tool_name=tool_of_circuit(tool),
+        circuit_id=circuit_id,
+        tool_name=read_circuit_id(circuit_id).name,
         state="open",
         version=0,
         generation=0,

@@ -15,7 +15,8 @@ from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit
 from switchgear.guard.local_families import LocalFamilies
 from switchgear.guard.permits import Permit, Reporter
-from switchgear.guard.rejections import NO_CALLER, Caller, Rejection, caller_of
+from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
+from switchgear_schemas.circuit_ids import tool_circuit
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -64,15 +65,14 @@ class CircuitDecision:
         if reporter.hooks is not None and "on_transition" in reporter.hooks.wants:
             local.on_move = reporter.hooks.circuit_changed
 
-    def acquire(
-        self, tool: str, user_id: str = "", session_id: str | None = None, request_id: str | None = None
-    ) -> Permit | Rejection | PendingProbe:
+    def acquire(self, tool: str, caller: Caller = NO_CALLER) -> Permit | Rejection | PendingProbe:
         """Decide. Wait for a PendingProbe's ``answer`` for as long as you like, then pass it to :meth:`after_answer`."""
-        caller = caller_of(user_id, session_id, request_id) if user_id or session_id or request_id else NO_CALLER
         fleet = self.fleet
-        view = self._views.get(tool)
-        if fleet is not None and tool in fleet.scoped:
-            view = fleet.view(tool, user_id, session_id)
+        view = None
+        if fleet is not None:
+            view = self._views.get(tool_circuit(tool))
+            if tool in fleet.scoped:
+                view = fleet.view(tool, caller)
         found, family = self.family_of(tool), None
         if found is not None:
             of_family = self._of_family(found, tool, view, caller)
@@ -130,7 +130,7 @@ class CircuitDecision:
 
         All circuits of the tool, here and in the fleet, have the scope ``tool``.
         """
-        view, fleet, now = self._views.get(tool), self.fleet, self.clock()
+        view, fleet, now = self._views.get(tool_circuit(tool)), self.fleet, self.clock()
         if view is not None and (view.fallback or view.overrides or view.leases):
             return None
         if fleet is not None and tool in fleet.scoped:
@@ -170,10 +170,10 @@ class CircuitDecision:
         refusal = circuit.refusal(tool, now, None if family_view is None else family_view.generation)
         return refusal or (None if circuit.breaker.state in PASSING else "ask")
 
-    def is_open(self, tool: str, user_id: str = "", session_id: str | None = None) -> bool:
+    def is_open(self, tool: str, caller: Caller = NO_CALLER) -> bool:
         """Return whether a call would be refused now. Takes nothing and asks no other process."""
         fleet = self.fleet
-        view = None if fleet is None else fleet.view(tool, user_id, session_id)
+        view = None if fleet is None else fleet.view(tool, caller)
         family = self.family_of(tool)
         of_family = "passes" if family is None else self._family_is_open(family)
         if of_family == "refuses":
@@ -183,7 +183,7 @@ class CircuitDecision:
                 return True
             if view.overrides:
                 return False
-        circuit = self.local.known(tool, user_id, session_id)
+        circuit = self.local.known(tool, caller)
         if circuit is None:
             return False
         if of_family in ("fleet_probe", "local_probe"):  # the family's probe passes an open circuit of the tool
@@ -192,7 +192,7 @@ class CircuitDecision:
 
     def fleet_fallback(self, tool: str) -> tuple[str, ...]:
         """Return the fallback tools that the fleet's circuit names."""
-        view = self._views.get(tool)
+        view = self._views.get(tool_circuit(tool))
         return () if view is None else view.fallback
 
     # -- the family ---------------------------------------------------------------------------------------------------
@@ -275,11 +275,11 @@ class CircuitDecision:
         tool, caller = pending.tool, pending.caller
         found = fleet.answer(family_view)
         if isinstance(found, LeaseView):
-            view = fleet.view(tool, caller[0], caller[1])
+            view = fleet.view(tool, caller)
             return self._probe_family(fleet, family_view, found, tool, view, caller)
         if found != "pass":
             return fleet.rejection(family_view, tool)
-        answer = self.acquire(tool, *caller)
+        answer = self.acquire(tool, caller)
         if isinstance(answer, PendingProbe):  # by the tool's own circuit: the next call finds the answer
             self.give_up(answer)
             return fleet.rejection(answer.view)
@@ -336,7 +336,7 @@ class CircuitDecision:
     ) -> Permit | Rejection:
         """Decide by the process's own circuit: the fleet lets the call through, or is out of reach."""
         now = self.clock()
-        circuit = self._circuits.get(tool) or self.local.get(tool, caller[0], caller[1])
+        circuit = self._circuits.get(tool) or self.local.get(tool, caller)
         breaker_permit = circuit.breaker.quiet
         if breaker_permit is None:
             answer = self._asked(circuit, now)
@@ -351,7 +351,7 @@ class CircuitDecision:
         self, fleet: FleetCircuits, view: CircuitView, caller: Caller, family: FamilyPermit | None
     ) -> PendingProbe | Rejection:
         """Ask the circuit's owner for a probe, if the process's own circuit lets the call through."""
-        circuit = self.local.get(view.tool_name, caller[0], caller[1])
+        circuit = self.local.get(view.tool_name, caller)
         now = self.clock()
         answer = circuit.try_acquire(now)
         breaker_permit = None
@@ -392,7 +392,7 @@ class CircuitDecision:
     ) -> Rejection:
         reason, error = circuit.words()
         generation = None if view is None else view.generation
-        scope: CircuitScope = "tool" if refused.circuit_id == tool else circuit.breaker.policy.scope
+        scope: CircuitScope = "tool" if refused.circuit_id == tool_circuit(tool) else circuit.breaker.policy.scope
         if self._of_session:
             scope = "session"
         family = circuit.family

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from switchgear.breaker import Result, family_result_kind
-from switchgear_schemas.families import family_circuit_id, family_of
+from switchgear_schemas.circuit_ids import circuit_id
+from switchgear_schemas.families import family_of
 
 if TYPE_CHECKING:
     from switchgear.breaker import BreakerPermit
@@ -39,7 +40,7 @@ def family_finder(pattern: str) -> FamilyOf:
     @lru_cache(maxsize=REMEMBERED)
     def find(tool: str) -> Family | None:
         name = family_of(tool, pattern)
-        return None if name is None else Family(name, family_circuit_id(name))
+        return None if name is None else Family(name, circuit_id(name, "family"))
 
     return find
 

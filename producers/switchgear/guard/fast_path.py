@@ -24,6 +24,7 @@ from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import CircuitOpenError
 from switchgear.guard.tool_function import misfit
 from switchgear.sessions import session_stack
+from switchgear_schemas.circuit_ids import tool_circuit
 
 if TYPE_CHECKING:
     from switchgear.breaker import Breaker, BreakerPermit
@@ -230,6 +231,7 @@ def _emitting(  # noqa: C901 - a function call would cost a tenth of the common 
 ) -> Function:
     """Return :func:`plain_guard` with the fleet's view before the call and an event after it."""
     runtime, tool, off_path = plan.runtime, plan.tool, _OffPath(plan, function)
+    own = tool_circuit(tool)
     decision = runtime.decision
     circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
     views, scoped, follower, emitter = fleet.views, fleet.scoped, fleet.follower, fleet.emitter
@@ -243,7 +245,7 @@ def _emitting(  # noqa: C901 - a function call would cost a tenth of the common 
         if circuit is None or sessions() is not None or not runtime.started:
             return full(*args, **kwargs)
         quiet = circuit.breaker.quiet
-        view = views.get(tool)
+        view = views.get(own)
         unknown, of_family, family_generation = 0 if follower.loaded else None, None, None
         if family is not None:
             of_family, family_view = family.quiet, views.get(family_id) if families else None
@@ -287,6 +289,7 @@ def _emitting_async(  # noqa: C901 - as above
     plan: GuardPlan, fleet: FleetCircuits, function: Coroutine, full: Coroutine
 ) -> Coroutine:
     runtime, tool, off_path = plan.runtime, plan.tool, _OffPath(plan, function)
+    own = tool_circuit(tool)
     decision = runtime.decision
     circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
     views, scoped, follower, emitter = fleet.views, fleet.scoped, fleet.follower, fleet.emitter
@@ -300,7 +303,7 @@ def _emitting_async(  # noqa: C901 - as above
         if circuit is None or sessions() is not None or not runtime.started:
             return await full(*args, **kwargs)
         quiet = circuit.breaker.quiet
-        view = views.get(tool)
+        view = views.get(own)
         unknown, of_family, family_generation = 0 if follower.loaded else None, None, None
         if family is not None:
             of_family, family_view = family.quiet, views.get(family_id) if families else None

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, Literal
 from switchgear.breaker.ramp import admits, in_words, phase_of
 from switchgear.follower.view import CircuitView, LeaseView
 from switchgear.guard.refusal_summary import RefusalReporter
-from switchgear.guard.rejections import Rejection
+from switchgear.guard.rejections import Caller, Rejection
 from switchgear.runtime.fork import call_in_child
+from switchgear_schemas.circuit_ids import circuit_id, tool_circuit
 
 if TYPE_CHECKING:
     from switchgear.emitter.emitter import Emitter
@@ -97,16 +98,17 @@ class FleetCircuits:
         if waiter is not None and (view.passes or view.recovers or ours) and not waiter.done():
             waiter.set_result(None)
 
-    def view(self, tool: str, user_id: str, session_id: str | None) -> CircuitView | None:
+    def view(self, tool: str, caller: Caller) -> CircuitView | None:
         """Return the circuit that decides on a call: one that refuses, else the one of the highest generation.
 
         The owner decides which of the tool's, the user's and the session's circuit counts the call. An event with a lower
         generation than that circuit's isn't counted.
         """
-        view = self.views.get(tool)
+        view = self.views.get(tool_circuit(tool))
         if tool not in self.scoped:
             return view
-        candidates = [view, self.views.get(f"{tool}|user={user_id}"), self.views.get(f"{tool}|session={session_id}")]
+        ids = (circuit_id(tool, "user", caller.user_id), circuit_id(tool, "session", caller.session_id or ""))
+        candidates = [view, *map(self.views.get, ids)]
         found = [candidate for candidate in candidates if candidate is not None]
         refusing = [candidate for candidate in found if not candidate.passes]
         if refusing:

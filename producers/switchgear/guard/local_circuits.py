@@ -19,10 +19,11 @@ from switchgear.breaker.values import (
     circuit_id_of,
     policy_in_force,
 )
-from switchgear.guard.rejections import Rejection
+from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
 from switchgear.redaction import redact
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
+from switchgear_schemas.circuit_ids import tool_circuit
 from switchgear_schemas.enums import CircuitScope, CircuitState
 
 if TYPE_CHECKING:
@@ -186,9 +187,9 @@ class LocalBreakers:
         :meth:`get`."""
         call_in_child(self.forked)
 
-    def get(self, tool: str, user_id: str = "", session_id: str | None = None) -> LocalCircuit:
+    def get(self, tool: str, caller: Caller = NO_CALLER) -> LocalCircuit:
         """Return the circuit that decides on a call. It is the user's or session's if the policy's scope says so."""
-        found = self.known(tool, user_id, session_id)
+        found = self.known(tool, caller)
         if found is not None:
             return found
         with self._lock:  # another thread may have made it since
@@ -202,12 +203,12 @@ class LocalBreakers:
                 if self.on_new_tool is not None:
                     self.on_new_tool(tool)
                 of_tool = self._tools[tool] = _ToolCircuits(self._policy_of(tool))
-            found = self._of_tool(of_tool, tool, circuit_id_of(tool, of_tool.policy, user_id, session_id or ""), now)
+            found = self._of_tool(of_tool, tool, _circuit_id(tool, of_tool.policy, caller), now)
             if of_tool.policy.scope == "tool":
                 self.circuits[tool] = found
             return found
 
-    def known(self, tool: str, user_id: str = "", session_id: str | None = None) -> LocalCircuit | None:
+    def known(self, tool: str, caller: Caller = NO_CALLER) -> LocalCircuit | None:
         """Return the circuit that decides on a call, if there is one already."""
         found = self.circuits.get(tool)
         if found is not None:
@@ -215,7 +216,7 @@ class LocalBreakers:
         of_tool = self._tools.get(tool)
         if of_tool is None:
             return None
-        return of_tool.circuits.get(circuit_id_of(tool, of_tool.policy, user_id, session_id or ""))
+        return of_tool.circuits.get(_circuit_id(tool, of_tool.policy, caller))
 
     def all_now(self) -> list[LocalCircuit]:
         """Return every circuit of this moment. Other threads may make more meanwhile."""
@@ -247,9 +248,9 @@ class LocalBreakers:
     def _of_tool(self, of_tool: _ToolCircuits, tool: str, circuit_id: str, now: float) -> LocalCircuit:
         circuits = of_tool.circuits
         if circuit_id not in circuits and len(circuits) >= self._limit_per_tool:
-            self._retire(of_tool, now)
+            self._retire(of_tool, tool, now)
             if len(circuits) >= self._limit_per_tool:
-                circuit_id = tool  # the tool's own circuit may be one beyond the limit
+                circuit_id = tool_circuit(tool)  # the tool's own circuit may be one beyond the limit
         if circuit_id not in circuits:
             breaker = Breaker(circuit_id, of_tool.policy, now)
             breaker.on_move = self.on_move
@@ -259,11 +260,11 @@ class LocalBreakers:
     def _retire_tools(self, now: float) -> None:
         for tool in list(islice(self._tools, LOOKED_AT)):
             of_tool = self._tools.pop(tool)
-            self._retire(of_tool, now)
+            self._retire(of_tool, tool, now)
             if of_tool.circuits:
                 self._tools[tool] = of_tool
 
-    def _retire(self, of_tool: _ToolCircuits, now: float) -> None:
+    def _retire(self, of_tool: _ToolCircuits, tool: str, now: float) -> None:
         """Look at the circuits that were looked at longest ago. Those that stay move to the end."""
         for circuit_id in list(islice(of_tool.circuits, LOOKED_AT)):
             circuit = of_tool.circuits.pop(circuit_id)
@@ -271,5 +272,9 @@ class LocalBreakers:
                 retires = circuit.breaker.may_retire(now)
             if not retires:
                 of_tool.circuits[circuit_id] = circuit
-            elif self.circuits.get(circuit_id) is circuit:  # a user's circuit id may be another tool's name
-                del self.circuits[circuit_id]
+            elif self.circuits.get(tool) is circuit:
+                del self.circuits[tool]
+
+
+def _circuit_id(tool: str, policy: BreakerPolicy, caller: Caller) -> str:
+    return circuit_id_of(tool, policy, caller.user_id, caller.session_id or "")

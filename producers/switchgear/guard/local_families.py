@@ -15,8 +15,8 @@ from switchgear.breaker.values import LOCAL_FAMILIES, Cause, PlainPolicy, policy
 from switchgear.guard.families import Family, family_finder
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit, LocalPolicies
 from switchgear.runtime.fork import call_in_child
+from switchgear_schemas.circuit_ids import circuit_id as id_of
 from switchgear_schemas.enums import CircuitState
-from switchgear_schemas.families import family_circuit_id
 
 if TYPE_CHECKING:
     from switchgear_schemas.policy import BreakerPolicy
@@ -71,7 +71,7 @@ class LocalFamilies:
 
     def on_fleet(self, name: str, passes: bool) -> None:
         """Follow the fleet's circuit of a family. When it closes after an outage, circuits that opened since then are probed at once."""
-        circuit_id, now = family_circuit_id(name), self._clock()
+        circuit_id, now = id_of(name, "family"), self._clock()
         if not passes:
             self._fleet_outages.setdefault(circuit_id, now - COUNTED_S)
             return

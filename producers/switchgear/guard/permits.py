@@ -78,7 +78,7 @@ class Permit(msgspec.Struct, eq=False):
         circuit: This process's circuit; None if it wasn't asked.
         started: When the call began, in monotonic seconds.
         generation: Generation of the fleet's circuit; None if it isn't known.
-        caller: User, session and request.
+        caller: For whom it is made, and on what.
         lease: Circuit and lease id of a probe for the fleet.
         served_by: ``fallback`` for the call of a fallback tool.
         usage: Reported while the call runs.
@@ -295,7 +295,7 @@ class Reporter:
             family.record(now, result, status, error_class, _named(error_type, message))
         hooks = self.hooks
         if self.fleet is not None:
-            user_id, session_id, request_id = permit.caller
+            caller = permit.caller
             # Most by position: with too many names CPython passes them in a dict, which takes three times as long.
             event = Event(
                 permit.tool,
@@ -305,9 +305,9 @@ class Reporter:
                 None if permit.lease is None else permit.lease[1],
                 None,
                 "",
-                user_id,
-                session_id,
-                request_id,
+                caller.user_id,
+                caller.session_id,
+                caller.request_id,
                 error_type,
                 message,
                 error_class,

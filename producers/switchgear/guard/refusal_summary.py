@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from switchgear.emitter.event import Event
-from switchgear.guard.rejections import MOST_OF_AN_ERROR, NO_CALLER, Caller, Rejection, caller_of
+from switchgear.guard.rejections import MOST_OF_AN_ERROR, NO_CALLER, Caller, Rejection
 from switchgear.redaction import one_line
 from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.enums import ServedBy
@@ -110,7 +110,6 @@ class RefusalReporter:
 
 def _event(refusal: _Refusal, count: int, probe_requested: bool) -> Event:
     rejection, _, caller, served_by, fallback_tool = refusal
-    user_id, session_id, request_id = caller_of(*caller)
     metadata = {"refused": count, "refused_by": rejection.source, **_local_circuit(rejection)}
     family = rejection.family
     if family is not None:
@@ -122,9 +121,9 @@ def _event(refusal: _Refusal, count: int, probe_requested: bool) -> Event:
         family_generation=None if family is None else rejection.generation,
         served_by=served_by,
         fallback_tool=fallback_tool,
-        user_id=user_id,
-        session_id=session_id,
-        request_id=request_id,
+        user_id=caller.user_id,
+        session_id=caller.session_id,
+        request_id=caller.request_id,
         probe_requested=probe_requested,
         metadata=metadata,
     )

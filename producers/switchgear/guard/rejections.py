@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -19,16 +19,29 @@ from switchgear.redaction import MOST_NAME, one_line, redact
 from switchgear_schemas.enums import CircuitScope, CircuitState
 from switchgear_schemas.errors import SwitchgearError
 
-Caller = tuple[str, str | None, str | None]
-"""User, session and request of a call."""
-NO_CALLER: Final[Caller] = ("", None, None)
+
+class Caller(NamedTuple):
+    """For whom a call is made, and on what."""
+
+    user_id: str = ""
+    session_id: str | None = None
+    request_id: str | None = None
+    target: str = ""
+    """What the call is about, such as a host, if the tool's policy keeps targets apart."""
+    credential: str = ""
+    """Salted hash of what it signs in with. Empty if that isn't known."""
+
+
+NO_CALLER: Final = Caller()
 
 
 def caller_of(user_id: object, session_id: object, request_id: object) -> Caller:
     """Return the ids as text. A number or a UUID is written out; None stays None."""
+    if not (user_id or session_id or request_id):
+        return NO_CALLER
     if isinstance(user_id, str) and isinstance(session_id, str | None) and isinstance(request_id, str | None):
-        return user_id, session_id, request_id
-    return _as_text(user_id) or "", _as_text(session_id), _as_text(request_id)
+        return Caller(user_id, session_id, request_id)
+    return Caller(_as_text(user_id) or "", _as_text(session_id), _as_text(request_id))
 
 
 def _as_text(identifier: object) -> str | None:

@@ -94,9 +94,7 @@ class Runtime:
     def ask(
         self,
         tool: str,
-        user_id: str = "",
-        session_id: str | None = None,
-        request_id: str | None = None,
+        caller: Caller = NO_CALLER,
         *,
         arguments: Arguments | None = None,
     ) -> Permit | Rejection | PendingProbe:
@@ -107,7 +105,7 @@ class Runtime:
         self.start()
         session = session_of(self)
         if session is None and self.process_limit is None:
-            return self.decision.acquire(tool, user_id, session_id, request_id)
+            return self.decision.acquire(tool, caller)
         refusal = None if session is None else session.check_limits(tool)
         if refusal is not None:
             return refusal
@@ -117,10 +115,9 @@ class Runtime:
             return trial
         answer: Permit | Rejection | PendingProbe
         if session is None:
-            answer = self.decision.acquire(tool, user_id, session_id, request_id)
+            answer = self.decision.acquire(tool, caller)
         else:
-            session_id = session.session_id if session_id is None else session_id
-            answer = session.decision.acquire(tool, user_id or session.user_id, session_id, request_id)
+            answer = session.decision.acquire(tool, _in_session(session, caller))
         if limit is not None and trial is not None:
             if isinstance(answer, Permit):
                 answer.trial = trial
@@ -152,13 +149,13 @@ class Runtime:
 
     def decide(self, tool: str, caller: Caller) -> Permit | Rejection:
         """:meth:`ask`, then :meth:`wait` if there is something to wait for."""
-        answer = self.ask(tool, *caller)
+        answer = self.ask(tool, caller)
         return self.wait(answer) if isinstance(answer, PendingProbe) else answer
 
     async def adecide(self, tool: str, caller: Caller) -> Permit | Rejection:
         """:meth:`ask`, then :meth:`until` if there is something to wait for."""
         await self.astart()
-        answer = self.ask(tool, *caller)
+        answer = self.ask(tool, caller)
         return await self.until(answer) if isinstance(answer, PendingProbe) else answer
 
     def acquire(
@@ -195,7 +192,7 @@ class Runtime:
         for name in (tool, *(self.chain(tool) if fallbacks else ())):
             if refusal is not None and (name not in fallbacks or self.is_open(name)):
                 continue
-            answer = self.ask(name, *caller, arguments=arguments)
+            answer = self.ask(name, caller, arguments=arguments)
             if isinstance(answer, PendingProbe):
                 answer = yield answer
             if isinstance(answer, Permit):
@@ -238,7 +235,7 @@ class Runtime:
             return True
         if session is None:
             return self.decision.is_open(tool)
-        return session.exhausted is not None or session.decision.is_open(tool, session.user_id, session.session_id)
+        return session.exhausted is not None or session.decision.is_open(tool, _in_session(session, NO_CALLER))
 
     def rejected_tools(self) -> list[str]:
         """Return the tools whose last calls in the running session had errors of the caller, up to its limit."""
@@ -268,8 +265,7 @@ class Runtime:
             return
         session = session_of(self)
         if session is not None:
-            user_id, session_id, request_id = caller
-            caller = user_id or session.user_id, session_id or session.session_id, request_id
+            caller = _in_session(session, caller)
         fleet.refusals.refused(refusal, caller=caller, served_by=served_by, fallback_tool=fallback_tool)
 
     def refused_permit(self, refusal: Rejection, caller: Caller) -> Rejection:
@@ -320,6 +316,14 @@ class Runtime:
             return counted_in
         answer.sessions = counted_in
         return answer
+
+
+def _in_session(session: Session, caller: Caller) -> Caller:
+    """Return ``caller`` with the session's ids in place of those that it lacks."""
+    user_id, session_id, request_id, target, credential = caller
+    if session_id is None:
+        session_id = session.session_id
+    return Caller(user_id or session.user_id, session_id, request_id, target, credential)
 
 
 class PermitContext:

@@ -22,8 +22,8 @@ from switchgear import arguments
 from switchgear.guard.rejections import Rejection
 from switchgear.guard.tool_function import name_of, unwrapped
 from switchgear.runtime.throttled_log import Throttle
+from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.enums import CircuitState, ErrorClass, ServedBy, Status
-from switchgear_schemas.families import tool_of_circuit
 
 if TYPE_CHECKING:
     from switchgear.breaker import Transition
@@ -222,7 +222,7 @@ def _change(transition: Transition) -> CircuitChange:
     until = transition.open_until if transition.state == "open" else None
     return CircuitChange(
         circuit_id=circuit_id,
-        tool=tool_of_circuit(circuit_id),
+        tool=read_circuit_id(circuit_id).name,
         source="local",
         previous=transition.previous,
         state=transition.state,

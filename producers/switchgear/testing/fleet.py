@@ -25,7 +25,8 @@ from switchgear.testing.log import MemoryLog
 from switchgear.testing.worker import MemoryWorker, create_topics
 from switchgear.transport import Wire
 from switchgear_schemas import BreakerPolicy, Circuit, Command, ToolExecution, Verb
-from switchgear_schemas.families import DEFAULT_PATTERN, canonical_pattern, family_circuit_id
+from switchgear_schemas.circuit_ids import circuit_id
+from switchgear_schemas.families import DEFAULT_PATTERN, canonical_pattern
 from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.policy import FAMILY_DEFAULT, FLEET_DEFAULT
 from switchgear_schemas.topics import TopicNames
@@ -320,4 +321,4 @@ class InMemoryFleet:
 
 
 def _circuit(name: str, *, family: bool) -> dict[str, str]:
-    return {"circuit_id": family_circuit_id(name)} if family else {}
+    return {"circuit_id": circuit_id(name, "family")} if family else {}

@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from switchgear.follower.table import CircuitRecord
+from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.enums import CircuitScope
-from switchgear_schemas.families import is_family_circuit, tool_of_circuit
 
 MAX_CHANGES: Final = 8_192
 """Changes in memory. A client that is further behind gets a snapshot."""
@@ -65,8 +65,8 @@ class Change:
         if record.value is None:
             self.json: bytes | None = None
             self.circuit_id = (record.key or b"").decode(errors="replace")
-            self.tool = tool_of_circuit(self.circuit_id)
-            self.scope: CircuitScope = _scope_of(self.circuit_id)
+            said = read_circuit_id(self.circuit_id)
+            self.tool, self.scope = said.name, said.scope
         else:
             head = msgspec.json.decode(record.value, type=_Head)
             self.circuit_id, self.tool, self.scope = head.circuit_id, head.tool_name, head.scope
@@ -210,12 +210,6 @@ def pieces(events: Iterator[bytes], size: int) -> Iterator[bytes]:
             length = 0
     if waiting:
         yield b"".join(waiting)
-
-
-def _scope_of(circuit_id: str) -> CircuitScope:
-    if is_family_circuit(circuit_id):
-        return "family"
-    return "user" if "|user=" in circuit_id else "session" if "|session=" in circuit_id else "tool"
 
 
 def _checksum(change: Change) -> int:

@@ -1,8 +1,8 @@
 /** Families: the tools of one server, such as `mcp:github:search` and `mcp:github:merge` of `mcp:github`. */
+import { circuitId } from "./circuit-ids.js";
 import { SwitchgearError } from "./errors.js";
 
 export const DEFAULT_FAMILY_PATTERN = "mcp:*:*";
-const SUFFIX = "|family";
 const MOST_REMEMBERED = 10_000;
 
 /** A family with the id of its circuit. */
@@ -12,22 +12,6 @@ export interface Family {
 }
 
 export type FamilyOf = (tool: string) => Family | null;
-
-/** Return the id of a family's circuit. */
-export function familyCircuitId(family: string): string {
-  return `${family}${SUFFIX}`;
-}
-
-/** Return whether the id is that of a family's circuit. */
-export function isFamilyCircuit(circuitId: string): boolean {
-  return circuitId.endsWith(SUFFIX);
-}
-
-/** Return the tool, or the family, that a circuit's id begins with. */
-export function toolOfCircuit(circuitId: string): string {
-  const whole = isFamilyCircuit(circuitId) ? circuitId.slice(0, -SUFFIX.length) : circuitId;
-  return whole.split("|user=")[0]!.split("|session=")[0]!;
-}
 
 /**
  * Return the function from a tool's name to its family.
@@ -72,7 +56,7 @@ function find(tool: string, patterns: readonly (readonly string[])[]): Family | 
       all.length >= parts.length && named.every((part, at) => part !== "" && (parts[at] === "*" || parts[at] === part));
     if (matches) {
       const name = named.slice(0, -1).join(":");
-      return { name, circuitId: familyCircuitId(name) };
+      return { name, circuitId: circuitId(name, "family") };
     }
   }
   return null;

@@ -26,11 +26,12 @@ import { outageInText, refusalInText } from "../src/classify/by-text.js";
 import { classifyResult } from "../src/classify/result.js";
 import { isRefusal, toolFailure } from "../src/classify/tool-failure.js";
 import { retryAfterIn, waitInData } from "../src/classify/waits.js";
+import { circuitId, readCircuitId } from "../src/circuit-ids.js";
 import { familyFinder } from "../src/families.js";
 import { readView } from "../src/fleet/view.js";
 import { noticeOf } from "../src/prompts/notice.js";
 import { listedName } from "../src/prompts/tool-name.js";
-import { Rejection, type RejectionValues } from "../src/rejection.js";
+import { Rejection, type CircuitScope, type RejectionValues } from "../src/rejection.js";
 import { matches } from "../src/text/glob.js";
 import { oneLine } from "../src/text/one-line.js";
 import { redact } from "../src/text/redact.js";
@@ -58,6 +59,7 @@ interface Answers {
   asked: [unknown, number | null][];
   globs: [string, string, boolean][];
   families: [string, string, string | null][];
+  circuit_ids: [string, CircuitScope, string, string][];
   causes: [Record<string, unknown>, string][];
   numbers: [number, string, string][];
 }
@@ -283,6 +285,13 @@ describe("the same answers as the Python client", () => {
   it("a tool belongs to the same family", () => {
     for (const [pattern, tool, family] of answers.families) {
       assert.equal(familyFinder(pattern)(tool)?.name ?? null, family, `${pattern} ${tool}`);
+    }
+  });
+
+  it("a circuit has the same id, and the id says the same", () => {
+    for (const [name, scope, whose, id] of answers.circuit_ids) {
+      assert.equal(circuitId(name, scope, whose), id);
+      assert.deepEqual(readCircuitId(id), { name, scope, whose });
     }
   });
 

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from switchgear_schemas.families import tool_of_circuit
+from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_sinks.api.answers import NotFoundError, json_answer
 from switchgear_sinks.api.console.components import Components
 from switchgear_sinks.api.parameters import Parameters
@@ -156,7 +156,7 @@ class Reads:
         return json_answer({"history": records, "checked_at": datetime.now(UTC)})
 
     async def _no_circuit(self, circuit_id: str) -> NotFoundError:
-        tool_name = tool_of_circuit(circuit_id)
+        tool_name = read_circuit_id(circuit_id).name
         if await self._circuits.local(datetime.now(UTC) - LOCAL_WITHIN, tool_name):
             return NotFoundError(
                 f"The fleet has no circuit {circuit_id!r}. Processes opened their own, which have no history.",
@@ -173,7 +173,7 @@ class Reads:
 def _check_circuit(request: Request, circuit_id: str) -> None:
     rights = Rights.of(request)
     rights.check_all_tenants(_CIRCUITS)
-    rights.check_tool(tool_of_circuit(circuit_id))
+    rights.check_tool(read_circuit_id(circuit_id).name)
 
 
 def _no_local() -> dict[str, Any]:

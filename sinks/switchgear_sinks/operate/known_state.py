@@ -13,6 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from switchgear.fleet.rows import PolicyOverrides, Row, is_circuit, is_overrides
+from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.errors import BrokerUnavailableError
 from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.settings import Settings
@@ -31,14 +32,14 @@ class KnownState:
 
     def tools(self) -> list[str]:
         """Return the names of the tools, sorted."""
-        return sorted(row.circuit_id for row in self.circuits.values() if row.scope == "tool")
+        return sorted(row.tool_name for row in self.circuits.values() if row.scope == "tool")
 
     def families(self) -> list[str]:
         """Return the names of the families, sorted."""
         return sorted(row.tool_name for row in self.circuits.values() if row.scope == "family")
 
     def policies_set(self) -> list[str]:
-        """Return the names and globs that ``policy set`` has values for, sorted."""
+        """Return the circuits and globs that ``policy set`` has values for, sorted."""
         names = {row.circuit_id for row in self.circuits.values() if row.policy is not None}
         return sorted(names.union(*(overrides.tables for overrides in self.overrides.values())))
 
@@ -114,8 +115,7 @@ async def commands_wait(settings: Settings) -> bool:
 def _concerns(key: bytes, tools: Collection[str]) -> bool:
     if not is_circuit(key):
         return True
-    circuit_id = key.decode(errors="replace")
-    return any(circuit_id == name or circuit_id.startswith(f"{name}|") for name in tools)
+    return read_circuit_id(key.decode(errors="replace")).name in tools
 
 
 async def _partitions(settings: Settings) -> int:

@@ -15,7 +15,7 @@ from switchgear.fleet.rows import PolicyOverrides, Row
 from switchgear.policies import Explanation, PolicyError, PolicySet
 from switchgear.policies.errors import impossible
 from switchgear.policies.glob import is_glob
-from switchgear_schemas.families import family_circuit_id, tool_of_circuit
+from switchgear_schemas.circuit_ids import circuit_id, read_circuit_id
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.operate.known_state import READ_S, KnownState, read_known
@@ -79,11 +79,11 @@ def after_setting(known: KnownState, subject: str, values: Mapping[str, Any]) ->
 
     Args:
         known: What they know.
-        subject: The tool, the glob, or the circuit of the family.
+        subject: The glob, or the id of the tool's or family's circuit.
         values: What is set, over what was set for the same subject. Empty removes that.
     """
     if not is_glob(subject):
-        row = known.circuits.get(subject) or Row(circuit_id=subject, tool_name=tool_of_circuit(subject))
+        row = known.circuits.get(subject) or Row(circuit_id=subject, tool_name=read_circuit_id(subject).name)
         row = msgspec.structs.replace(row, policy=merged(row.policy, values))
         return replace(known, circuits={**known.circuits, subject: row})
     tables = _tables(known)
@@ -105,7 +105,7 @@ def _layers(known: KnownState, tool_name: str) -> list[tuple[str, bytes]]:
     """Return each name or glob and its values, the strongest last."""
     tables = _tables(known)
     found = [(glob, tables[glob]) for glob in PolicyOverrides(partition=0, tables=tables).covering(tool_name)]
-    row = known.circuits.get(tool_name)
+    row = known.circuits.get(circuit_id(tool_name))
     return found if row is None or row.policy is None else [*found, (tool_name, row.policy)]
 
 
@@ -115,5 +115,5 @@ def _tables(known: KnownState) -> dict[str, bytes]:
 
 
 def _family_layers(known: KnownState, family: str) -> list[tuple[str, bytes]]:
-    row = known.circuits.get(family_circuit_id(family))
+    row = known.circuits.get(circuit_id(family, "family"))
     return [] if row is None or row.policy is None else [(family, row.policy)]

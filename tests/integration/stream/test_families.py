@@ -10,7 +10,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-from switchgear_schemas.families import family_circuit_id, partition_key
+from switchgear_schemas.circuit_ids import circuit_id
+from switchgear_schemas.families import partition_key
 from switchgear_stream.inspect import read_circuits, read_rows
 from tests.support.stream import dead_letters, emit, eventually, get, metric, recount, version_faults
 
@@ -46,7 +47,8 @@ async def _load(settings, events, *, seconds: float) -> None:
 async def _counted(settings, wanted: int) -> bool:
     rows = await read_rows(settings)
     return sum(rows[tool].total_calls for tool in TOOLS if tool in rows) >= wanted and (
-        sum(rows[family_circuit_id(each)].total_calls for each in FAMILIES if family_circuit_id(each) in rows) >= wanted
+        sum(rows[circuit_id(each, "family")].total_calls for each in FAMILIES if circuit_id(each, "family") in rows)
+        >= wanted
     )
 
 
@@ -73,7 +75,7 @@ async def test_tools_and_families_count_every_call_once_while_workers_are_killed
     assert {tool: rows[tool].total_calls for tool in TOOLS} == {tool: statuses[tool].total() for tool in TOOLS}
     assert {tool: rows[tool].total_failed for tool in TOOLS} == {tool: statuses[tool]["error"] for tool in TOOLS}
     for family in FAMILIES:
-        found, tools = rows[family_circuit_id(family)], [tool for tool in TOOLS if tool.startswith(family)]
+        found, tools = rows[circuit_id(family, "family")], [tool for tool in TOOLS if tool.startswith(family)]
         assert found.total_calls == sum(rows[tool].total_calls for tool in tools)
         assert found.total_failed == sum(rows[tool].total_failed for tool in tools)
     for records in (await read_circuits(settings)).values():

@@ -19,7 +19,8 @@ from aiokafka.structs import OffsetAndMetadata
 
 from switchgear.fleet import Row
 from switchgear.fleet.rows import MARK, is_circuit
-from switchgear_schemas.families import family_circuit_id, family_of
+from switchgear_schemas.circuit_ids import circuit_id as id_of
+from switchgear_schemas.families import family_of
 from switchgear_schemas.partitioner import owner_partition, partition_of
 from switchgear_stream.inspect import read_circuits, read_rows
 from switchgear_stream.topic_reader import read_to_end
@@ -124,7 +125,7 @@ async def test_an_upgrade_loses_no_call_counts_none_twice_and_goes_on_above_ever
         if row.scope != "family":
             calls[row.tool_name] += row.total_calls
     assert calls == {tool: found.total() for tool, found in statuses.items()}
-    assert rows[family_circuit_id(FAMILY)].total_calls == calls_left_to_the_family()
+    assert rows[id_of(FAMILY, "family")].total_calls == calls_left_to_the_family()
     assert before[ISSUES].state == rows[ISSUES].state == "open"
     assert before["search"].state == rows["search"].state == "forced_open"
     assert rows[SEARCH].policy == before[SEARCH].policy is not None
@@ -157,7 +158,7 @@ async def test_rows_leave_their_former_partitions_and_a_second_worker_moves_noth
             newest[record.partition, record.key] = record.value
     held = {place: Row.decode(value) for place, value in newest.items() if value is not None and is_circuit(place[1])}
     assert all(partition == partition_of(row.tool_name, PARTITIONS) for (partition, _), row in held.items())
-    assert {key.decode() for _, key in held} >= {*TOOLS, "search", f"{CLOSE}|user=ana", family_circuit_id(FAMILY)}
+    assert {key.decode() for _, key in held} >= {*TOOLS, "search", f"{CLOSE}|user=ana", id_of(FAMILY, "family")}
     assert worker.output().count("rows_moved") == 1
 
     rows = await read_rows(settings)

@@ -1,4 +1,5 @@
 /** The values that go into a breaker and come out of it. Times are in seconds. */
+import { circuitId } from "../circuit-ids.js";
 import type { ErrorClass, Policy } from "./policy.js";
 
 export type CircuitState = "closed" | "open" | "half_open" | "forced_open" | "disabled" | "metrics_only";
@@ -124,13 +125,13 @@ export function statusOf(errorClass: ErrorClass): Status {
   return "error";
 }
 
-/** Return `tool`, `tool|user=…` or `tool|session=…`. Without the id that the scope needs, return `tool`. */
+/** Return the id of the circuit that the policy's scope says. Without the user or session that it needs, return the tool's own. */
 export function circuitIdOf(tool: string, policy: Policy, userId: string, sessionId: string): string {
   if (policy.scope === "user" && userId !== "") {
-    return `${tool}|user=${userId}`;
+    return circuitId(tool, "user", userId);
   }
   if (policy.scope === "session" && sessionId !== "") {
-    return `${tool}|session=${sessionId}`;
+    return circuitId(tool, "session", sessionId);
   }
-  return tool;
+  return circuitId(tool);
 }

@@ -1,4 +1,4 @@
-import { isFamilyCircuit } from "../families.js";
+import { readCircuitId } from "../circuit-ids.js";
 import { denial, readView, type CircuitView } from "./view.js";
 
 /** Who decides. `loading`: the process alone, until the circuits were read once. `deny`: every call is refused. */
@@ -20,7 +20,7 @@ export class CircuitTable {
   /** Return the circuit with this id, as far as `mode` lets the fleet decide. */
   get(circuitId: string, mode: GuardMode): CircuitView | null {
     if (mode === "deny") {
-      return isFamilyCircuit(circuitId) ? null : denial(circuitId); // the tools of a family are denied themselves
+      return readCircuitId(circuitId).scope === "family" ? null : denial(circuitId); // the tools of a family are denied themselves
     }
     return mode === "local_only" ? null : (this.#views.get(circuitId) ?? null);
   }

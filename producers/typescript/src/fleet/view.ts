@@ -2,7 +2,7 @@
 import type { Mode } from "../breaker/policy.js";
 import type { CircuitState } from "../breaker/values.js";
 import { isRecord } from "../classify/tool-failure.js";
-import { isFamilyCircuit, toolOfCircuit } from "../families.js";
+import { readCircuitId } from "../circuit-ids.js";
 import type { CircuitScope } from "../rejection.js";
 import { shortNumber } from "../text/short-number.js";
 
@@ -95,10 +95,11 @@ export function readView(record: unknown): CircuitView | null {
 
 /** Return a circuit of `circuitId` that refuses, because its state is not known. */
 export function denial(circuitId: string): CircuitView {
+  const { name, scope } = readCircuitId(circuitId);
   return withDecision({
     circuitId,
-    tool: toolOfCircuit(circuitId),
-    scope: isFamilyCircuit(circuitId) ? "family" : "tool",
+    tool: name,
+    scope: scope === "family" ? "family" : "tool",
     state: "open",
     version: 0,
     generation: 0,

@@ -1,4 +1,5 @@
 import { admits, phaseOf, recoveryInWords } from "../breaker/ramp.js";
+import { circuitId } from "../circuit-ids.js";
 import { retryAfterIn } from "../classify/waits.js";
 import { isRecord } from "../classify/tool-failure.js";
 import type { Emitter } from "../emitter/emitter.js";
@@ -85,11 +86,11 @@ export class FleetCircuits {
   view(tool: string, caller: Caller): CircuitView | null {
     const { table } = this.follower;
     const mode = this.mode;
-    const view = table.get(tool, mode);
+    const view = table.get(circuitId(tool), mode);
     if (mode === "deny" || !table.isScoped(tool)) {
       return view;
     }
-    const ids = [`${tool}|user=${caller.userId}`, `${tool}|session=${caller.sessionId}`];
+    const ids = [circuitId(tool, "user", caller.userId), circuitId(tool, "session", caller.sessionId)];
     const found = [view, ...ids.map((id) => table.get(id, mode))].filter((each) => each !== null);
     const refusing = found.filter((each) => !each.passes);
     if (refusing.length > 0) {

@@ -8,6 +8,7 @@ import {
   type BreakerPermit,
   type Transition,
 } from "../breaker/values.js";
+import { circuitId as idOf } from "../circuit-ids.js";
 import { redact } from "../text/redact.js";
 import type { Warnings } from "../wire/warnings.js";
 
@@ -101,7 +102,7 @@ export class LocalCircuits {
     let circuitId = circuitIdOf(tool, known.policy, userId, sessionId);
     if (!known.circuits.has(circuitId) && known.circuits.size >= this.limitPerTool) {
       this.#retire(known);
-      circuitId = known.circuits.size >= this.limitPerTool ? tool : circuitId; // the tool's own may be one beyond the limit
+      circuitId = known.circuits.size >= this.limitPerTool ? idOf(tool) : circuitId; // the tool's own may be one beyond the limit
     }
     let circuit = known.circuits.get(circuitId);
     if (circuit === undefined) {

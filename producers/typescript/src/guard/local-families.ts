@@ -2,7 +2,8 @@ import { Breaker } from "../breaker/breaker.js";
 import { LOCAL_FAMILY_DEFAULT, policyOf, type Policy } from "../breaker/policy.js";
 import { COUNTED_S, outageBegan } from "../breaker/states.js";
 import type { Cause, Transition } from "../breaker/values.js";
-import { familyCircuitId, type Family, type FamilyOf } from "../families.js";
+import { circuitId } from "../circuit-ids.js";
+import { type Family, type FamilyOf } from "../families.js";
 import { LocalCircuit, type LocalCircuits } from "./local-circuits.js";
 
 /** The most circuits. Invented names can't make more: the calls of one more family pass uncounted by it. */
@@ -87,7 +88,7 @@ export class LocalFamilies {
   }
 
   #names(family: string): string[] {
-    return this.tools.names().filter((tool) => this.familyOf(tool)?.circuitId === familyCircuitId(family));
+    return this.tools.names().filter((tool) => this.familyOf(tool)?.circuitId === circuitId(family, "family"));
   }
 
   #ofTools(family: string): LocalCircuit[] {

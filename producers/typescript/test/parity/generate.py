@@ -30,7 +30,8 @@ from switchgear.follower.view import CauseView
 from switchgear.guard.rejections import Rejection
 from switchgear.prompts import Unavailable, listed_name, notice
 from switchgear.redaction import one_line, redact
-from switchgear_schemas.enums import ErrorClass, Status
+from switchgear_schemas.circuit_ids import circuit_id
+from switchgear_schemas.enums import CircuitScope, ErrorClass, Status
 from switchgear_schemas.families import family_of
 from switchgear_schemas.globs import matches
 from switchgear_schemas.policy import LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT, BreakerPolicy, Cusum
@@ -347,7 +348,12 @@ GLOBBED = [
     "mcp:weather:get_forecast", "mcp:weather", "MCP:weather:x", "é", "\U0001f600", "\U0001f600x", "a\nb", "xaxxb", "a" * 250,
 ]  # fmt: skip
 PATTERNS = ["mcp:*:*", "", "mcp:*:*,http:*", "*:*"]
+MARKED = ["search", "a|b", "search|user=ana", "x|session=", "mcp:a|family", "|family|family", "100%25", "%7Cuser=", "|family\n", "é%|"]
 CUSUMS = [(0.1, 0.5, 1_000_000), (0.05, 0.2, 10_000), (0.01, 0.9, 1000), (0.3, 0.4, 500)]
+CIRCUITS: list[tuple[str, CircuitScope, str]] = [
+    *((name, scope, "") for name in MARKED for scope in ("tool", "family")),
+    *((name, scope, whose) for name in MARKED for scope in ("user", "session") for whose in ("ana", "|family", "a|user=b%7C")),
+]
 NUMBERS = [0.5, 1 / 3, 100, 12.5, 1e-7, 123456789.0, 0.0001, 99999.96, 3]
 
 
@@ -434,6 +440,7 @@ def answers() -> dict[str, Any]:
         "headers": [[headers, from_headers(headers, now=lambda: 1_445_412_470.0)] for headers in HEADERS],
         "asked": [[data, in_data(data, now=lambda: 1_445_412_470.0)] for data in ASKED],
         "families": [[pattern, name, family_of(name, pattern)] for pattern in PATTERNS for name in NAMES],
+        "circuit_ids": [[*name, circuit_id(*name)] for name in CIRCUITS],
         "causes": [[_values(cause), str(cause)] for cause in CAUSES],
         "numbers": [[value, f"{value:g}", f"{value:.4g}"] for value in NUMBERS],
     }

@@ -18,9 +18,9 @@ from starlette.responses import Response
 from switchgear.breaker.states import STATE_OF_MODE, STATE_OF_VERB
 from switchgear.policies.glob import is_glob
 from switchgear_schemas.circuit import Circuit
+from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.command import MAX_REASON_LENGTH, Command
 from switchgear_schemas.enums import MAX_NAME_LENGTH, Mode, Verb
-from switchgear_schemas.families import tool_of_circuit
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import BadRequestError, ConflictError, json_answer
 from switchgear_sinks.api.console.audit import Action, Audit
@@ -104,7 +104,7 @@ class Actions:
     async def command(self, request: Request) -> Response:
         """Answer ``POST /v1/circuits/{id}/commands``."""
         circuit_id: str = request.path_params["circuit_id"]
-        rights, tool = Rights.of(request), tool_of_circuit(circuit_id)
+        rights, (tool, scope, _) = Rights.of(request), read_circuit_id(circuit_id)
         rights.check_all_tenants("Circuits, which all tenants share,")
         rights.check_tool(tool)
         body = await json_body(request, CommandBody, _SAMPLE)
@@ -119,7 +119,7 @@ class Actions:
             actor=action.actor,
             reason=action.reason,
             until=until,
-            circuit_id=None if circuit_id == tool else circuit_id,
+            circuit_id=None if scope == "tool" else circuit_id,
         )
         before = await self.present(circuit_id)
         expected = before | await self._change(verb, before)
@@ -149,7 +149,7 @@ class Actions:
         subject: str = found["subject"]
         if found["action"] == "set_policy" and is_glob(subject):
             rights.check_unrestricted_tools("A policy for a glob")
-        rights.check_tool(tool_of_circuit(subject))
+        rights.check_tool(read_circuit_id(subject).name)
         if not found["undo"] or found["outcome"] in {"refused", "failed"}:
             raise ConflictError(
                 f"{found['action']} of {subject!r} can't be undone.", hint="Give another command instead."
@@ -175,7 +175,7 @@ class Actions:
         found = await self._fleet.find(circuit_id)
         if found is not None:
             return circuit_part(found)
-        return no_circuit(tool_of_circuit(circuit_id), None) | {"circuit_id": circuit_id}
+        return no_circuit(read_circuit_id(circuit_id).name, None) | {"circuit_id": circuit_id}
 
     async def carry_out(
         self,

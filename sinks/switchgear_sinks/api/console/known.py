@@ -11,8 +11,8 @@ from starlette.responses import Response
 from switchgear.policies import PolicyError
 from switchgear_access.middleware import principal_of
 from switchgear_access.principal import Role
+from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.errors import SwitchgearError
-from switchgear_schemas.families import tool_of_circuit
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import json_answer
 from switchgear_sinks.api.console.fleet import FleetCircuits
@@ -56,7 +56,7 @@ class Known:
         if principal.tools:
             circuits = [each for each in circuits if principal.may(Role.READ, tool=each["tool"])]
             tools = {name for name in tools if principal.may(Role.READ, tool=name)}
-            policies = [name for name in policies if principal.may(Role.READ, tool=tool_of_circuit(name))]
+            policies = [name for name in policies if principal.may(Role.READ, tool=read_circuit_id(name).name)]
         return json_answer(
             {
                 "circuits": circuits,

@@ -21,9 +21,11 @@ from switchgear.policies import Explanation, PolicyError, PolicySet
 from switchgear.policies.glob import is_glob, matches
 from switchgear.policies.load import read_file
 from switchgear.policies.policy_set import BUILT_IN, NOT_FOR_FAMILIES
+from switchgear_schemas.circuit_ids import circuit_id as id_of
+from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.enums import Mode
 from switchgear_schemas.errors import SwitchgearError
-from switchgear_schemas.families import family_circuit_id, is_family, is_family_circuit, tool_of_circuit
+from switchgear_schemas.families import is_family
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.settings import Settings
 from switchgear_schemas.wire import Execution
@@ -138,7 +140,8 @@ class EffectivePolicies:
 
     async def mode_of(self, circuit_id: str) -> Mode:
         """Return the mode in which a circuit starts, and goes on after a command; ``enforce`` if the policy file is wrong."""
-        name, family = tool_of_circuit(circuit_id), is_family_circuit(circuit_id)
+        name, scope, _ = read_circuit_id(circuit_id)
+        family = scope == "family"
         try:
             file = await asyncio.to_thread(self.file)
         except PolicyError as error:
@@ -221,7 +224,7 @@ class Policies:
         calls, truncated = await self._calls(pattern, rights, since)
         file = await asyncio.to_thread(self._effective.file)
         known = await self._effective.known() or NOTHING_KNOWN
-        proposed = after_setting(known, pattern, values) if values else known
+        proposed = after_setting(known, _subject(pattern), values) if values else known
         async with self._turn:  # one replay at a time: it takes a whole processor
             before = await asyncio.to_thread(WhatIf(_policies_of(file, known)).run, calls)
             try:
@@ -252,7 +255,7 @@ class Policies:
             raise BadRequestError(
                 "A policy has no end.", hint="Leave out expires_in_s, and undo it: POST /v1/audit/{id}/undo."
             )
-        subject = self._family(pattern) if body.family else pattern
+        subject = self._family(pattern) if body.family else _subject(pattern)
         action = Action.of(request, "set_policy", subject, body.reason, actor=body.actor)
         values = body.policy | ({} if body.mode is None else {"mode": body.mode})
         policy = checked(values) if values else BreakerPolicy()
@@ -295,7 +298,7 @@ class Policies:
                 f"family: {name!r} is not the name of a family. family_pattern is {self._settings.family_pattern!r}.",
                 hint="Name a family, such as mcp:github, or leave out family.",
             )
-        return family_circuit_id(name)
+        return id_of(name, "family")
 
     def _written(self) -> Mapping[str, Any]:
         path = self._settings.policy_file
@@ -317,13 +320,18 @@ class Policies:
         return list(_executions(rows[:MOST_CALLS])), len(rows) > MOST_CALLS
 
 
+def _subject(pattern: str) -> str:
+    """Return what values are set for: a glob, or the circuit of a tool."""
+    return pattern if is_glob(pattern) else id_of(pattern)
+
+
 def overrides_of(known: KnownState) -> list[dict[str, Any]]:
-    """Return the names and globs that operators set values for, with the values."""
+    """Return the circuits and globs that operators set values for, with the values."""
     return [{"pattern": name, "values": values_set(known, name)} for name in known.policies_set()]
 
 
 def values_set(known: KnownState, name: str) -> dict[str, Any]:
-    """Return the values that operators set for a name or glob; empty if none."""
+    """Return the values that operators set for a circuit or glob; empty if none."""
     row = known.circuits.get(name)
     if row is not None and row.policy is not None:
         found: dict[str, Any] = json.loads(row.policy)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from switchgear.follower.view import CauseView, CircuitView, Instant, decode_as, read_instant
+from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.explain import explain
 
 REFUSING: Final = frozenset({"open", "half_open", "forced_open"})
@@ -121,7 +122,7 @@ def no_circuit(tool: str, family: str | None) -> dict[str, Any]:
             "since", "why", "rule", "value", "threshold", "sample", "reporters", "last_error", "next_probe_at", "lease", "ramp",
             "expires_at", "override",
         )
-    ) | {"tool": tool, "circuit_id": tool, "family": family, "state": "closed", "version": 0, "permits_left": 0}  # fmt: skip
+    ) | {"tool": tool, "circuit_id": circuit_id(tool), "family": family, "state": "closed", "version": 0, "permits_left": 0}  # fmt: skip
 
 
 def _override(circuit: RecordedCircuit, state: str) -> dict[str, Any] | None:

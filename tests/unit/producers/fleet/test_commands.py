@@ -179,3 +179,28 @@ def test_setting_the_same_policy_again_publishes_nothing():
         _send(world, "set_policy", policy=BreakerPolicy(consecutive_failures=1))
     world.run_all()
     assert len(world.records()) == 1
+
+
+def test_a_command_to_a_tool_named_like_a_users_circuit_moves_that_tool_alone():
+    world = World(policies=OnePolicy(COUNTING.model_copy(update={"scope": "user"})))
+    world.say(user_id="ana")
+    world.say(tool_name="search|user=ana")
+    world.run_all()
+    _send(world, "force_open", tool_name="search|user=ana")
+    world.run_all()
+    assert world.records("search%7Cuser=ana")[-1].state == "forced_open"
+    assert world.records("search|user=ana") == []
+    _send(world, "close", tool_name="search|user=ana")
+    _send(world, "force_open", circuit_id="search|user=ana")
+    world.run_all()
+    assert world.records("search%7Cuser=ana")[-1].state == "closed"
+    assert world.records("search|user=ana")[-1].state == "forced_open"
+
+
+def test_a_policy_for_a_glob_reaches_a_tool_whose_name_has_a_mark():
+    world = World()
+    world.say(tool_name="search|user=ana")
+    world.run_all()
+    _send(world, "set_policy", tool_name="search*", policy=BreakerPolicy(mode="forced_open"))
+    world.run_all()
+    assert world.records("search%7Cuser=ana")[-1].mode == "forced_open"

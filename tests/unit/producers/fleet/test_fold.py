@@ -219,3 +219,26 @@ def test_unknown_fields_are_accepted():
     world.run_all()
     assert world.row().total_calls == 1
     assert world.dead == []
+
+
+def test_a_tool_named_like_a_users_circuit_has_a_circuit_of_its_own():
+    world = World(policies=OnePolicy(COUNTING.model_copy(update={"scope": "user"})))
+    for _ in range(3):
+        world.say("error", user_id="ana")
+    world.say("success", tool_name="search|user=ana")
+    world.say("success", tool_name="search|user=ana", user_id="ana")
+    world.run_all()
+    assert world.records("search|user=ana")[-1].state == "open"
+    assert (world.row("search|user=ana").total_calls, world.row("search%7Cuser=ana").total_calls) == (3, 1)
+    assert world.row("search%7Cuser=ana|user=ana").tool_name == "search|user=ana"
+
+
+def test_a_tool_named_like_a_family_is_none():
+    world = World()
+    for _ in range(3):
+        world.say("error", tool_name="mcp:github|family")
+    world.say("success", tool_name="mcp:github:search")
+    world.run_all()
+    assert world.records("mcp:github%7Cfamily")[-1].scope == "tool"
+    assert world.row("mcp:github|family").scope == "family"
+    assert world.records("mcp:github|family") == []

@@ -207,3 +207,27 @@ def test_an_operators_disabled_circuit_outranks_a_closed_one_of_a_session(gear):
     publish(gear, "disabled", version=3)
     publish(gear, "closed", version=9, circuit_id="t|session=s1", scope="session")
     assert gear.try_acquire("t", session_id="s1").generation == 3
+
+
+def test_the_circuit_of_a_user_refuses_no_tool_of_that_name(gear):
+    publish(gear, "open", circuit_id="t|user=u1", scope="user")
+    assert gear.try_acquire("t|user=u1")
+    publish(gear, "open", tool="t|session=s1", circuit_id="t%7Csession=s1")
+    assert gear.try_acquire("t", session_id="s1")
+    refused = gear.try_acquire("t|session=s1")
+    assert (refused.source, refused.tool, refused.scope) == ("fleet", "t|session=s1", "tool")
+    assert gear.is_open("t|session=s1")
+    assert not gear.is_open("t")
+
+
+def test_a_guarded_function_follows_the_circuit_of_its_own_name(gear):
+    @gear.guard(tool="t|user=u1")
+    def call():
+        return "done"
+
+    assert call() == call() == "done"
+    publish(gear, "open", circuit_id="t|user=u1", scope="user")
+    assert call() == "done"
+    publish(gear, "open", tool="t|user=u1", circuit_id="t%7Cuser=u1")
+    with pytest.raises(CircuitOpenError):
+        call()

@@ -12,6 +12,7 @@ from switchgear.breaker.ramp import admits, in_words, phase_of
 from switchgear.follower.view import CircuitView, Instant, UnreadableCircuitError, decode_view
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.fleet_circuits import FleetCircuits
+from switchgear.guard.rejections import Caller
 from switchgear.policies import PolicySet
 from switchgear.testing import InMemoryFleet, MemoryEmitter, MemoryFollower
 from tests.support.clock import Clock
@@ -280,8 +281,8 @@ def test_a_circuit_that_refuses_goes_before_one_that_recovers(circuits):
     circuits.follower.table.views[TOOL] = view(0.1)
     circuits.follower.table.views[of_user] = CircuitView(of_user, TOOL, "open", 1, 1, Instant(0), scope="user")
     circuits.scoped.add(TOOL)
-    assert circuits.view(TOOL, "ana", None).circuit_id == of_user
-    assert circuits.view(TOOL, "ben", None).circuit_id == TOOL
+    assert circuits.view(TOOL, Caller("ana")).circuit_id == of_user
+    assert circuits.view(TOOL, Caller("ben")).circuit_id == TOOL
 
 
 def test_calls_that_waited_for_a_probe_are_picked_by_the_share_too():

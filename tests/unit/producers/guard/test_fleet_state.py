@@ -14,6 +14,7 @@ from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.guard.fleet_state import STATE_MAX_AGE_S, Availability, OnStateUnavailable, mode_of
 from switchgear.guard.local_circuits import LocalBreakers
 from switchgear.guard.permits import Reporter
+from switchgear.guard.rejections import Caller
 from switchgear.testing import FakeClock, InMemoryFleet
 from switchgear.testing.fakes import MemoryEmitter
 from switchgear.testing.fleet import START
@@ -120,7 +121,7 @@ def test_deny_refuses_every_call_while_the_state_is_unavailable() -> None:
     assert isinstance(scene.ask("anything"), Permit)
     scene.look(15)
     assert isinstance(scene.ask("anything"), Rejection)
-    assert isinstance(scene.decision.acquire("anything", "user", "session"), Rejection)
+    assert isinstance(scene.decision.acquire("anything", Caller("user", "session")), Rejection)
 
 
 def test_records_are_taken_in_by_version_whatever_is_answered_meanwhile() -> None:

@@ -10,6 +10,7 @@ from switchgear.breaker import BreakerPermit, Result, ResultKind
 from switchgear.breaker.states import IDLE_S
 from switchgear.breaker.values import LOOKED_AT
 from switchgear.guard.local_circuits import LocalBreakers, policy_of
+from switchgear.guard.rejections import Caller
 from switchgear_schemas.policy import LOCAL_DEFAULT, BreakerPolicy
 from tests.support.clock import Clock
 
@@ -87,23 +88,24 @@ def test_a_new_circuit_looks_at_few_breakers_however_many_exist():
 @pytest.mark.parametrize(("scope", "others"), [("user", ("ben", "s1")), ("session", ("ana", "s2"))])
 def test_a_user_or_session_has_a_circuit_of_its_own_if_the_policy_says_so(scope, others):
     local = breakers(10, scope=scope)
-    mine = local.get("t", "ana", "s1")
-    assert mine is local.get("t", "ana", "s1")
+    mine = local.get("t", Caller("ana", "s1"))
+    assert mine is local.get("t", Caller("ana", "s1"))
     assert mine.breaker.circuit_id in {"t|user=ana", "t|session=s1"}
-    assert local.get("t", *others) is not mine
+    assert local.get("t", Caller(*others)) is not mine
     assert local.get("t").breaker.circuit_id == "t"
     assert local.circuits == {}  # no look-up by tool alone may answer for a user
     for _ in range(2):
         mine.breaker.record(0.0, Result(ResultKind.FAILURE))
-    assert isinstance(local.get("t", *others).breaker.try_acquire(0.0), BreakerPermit)
+    assert isinstance(local.get("t", Caller(*others)).breaker.try_acquire(0.0), BreakerPermit)
     assert local.not_closed() == {mine.breaker.circuit_id: "open"}
 
 
 def test_a_tool_may_have_the_name_of_another_tools_user_circuit():
     clock = Clock(0.0)
     local = LocalBreakers({"t": BreakerPolicy(scope="user", consecutive_failures=2)}, clock, limit=2)
-    scoped, named = local.get("t", "ana"), local.get("t|user=ana")
+    scoped, named = local.get("t", Caller("ana")), local.get("t|user=ana")
     assert scoped is not named
+    assert (scoped.breaker.circuit_id, named.breaker.circuit_id) == ("t|user=ana", "t%7Cuser=ana")
     named.breaker.record(0.0, Result(ResultKind.FAILURE))
     for _ in range(5):
         named.breaker.record(0.0, Result(ResultKind.FAILURE))

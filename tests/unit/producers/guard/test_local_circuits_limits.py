@@ -4,6 +4,7 @@ from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind
 from switchgear.breaker.states import IDLE_S, STALE_S
 from switchgear.breaker.values import circuit_id_of
 from switchgear.guard.local_circuits import LocalBreakers
+from switchgear.guard.rejections import Caller
 from switchgear_schemas.policy import BreakerPolicy, Cusum
 from tests.support.clock import Clock
 
@@ -20,7 +21,7 @@ class Circuits(LocalBreakers):
 
     def breaker(self, tool_name, now, *, user_id="", session_id="") -> Breaker:
         self._now.now = now
-        return self.get(tool_name, user_id, session_id).breaker
+        return self.get(tool_name, Caller(user_id, session_id)).breaker
 
 
 @pytest.mark.parametrize(

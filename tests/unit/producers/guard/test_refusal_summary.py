@@ -8,10 +8,11 @@ import threading
 import pytest
 from msgspec.structs import replace
 
-from switchgear import Emitter, Rejection
+from switchgear import Emitter
 from switchgear.breaker.values import Cause
 from switchgear.emitter.encode import encode_event
 from switchgear.guard.refusal_summary import RefusalReporter
+from switchgear.guard.rejections import Caller, Rejection
 from tests.support.clock import Clock
 
 
@@ -43,7 +44,7 @@ def sent(emitter):
 
 
 def test_the_first_refusal_is_sent_at_once(reporter, emitter):
-    reporter.refused(refusal(), caller=("u", None, None))
+    reporter.refused(refusal(), caller=Caller("u"))
     (event,) = sent(emitter)
     assert (event.status, event.served_by, event.generation, event.user_id) == ("rejected", "none", 4, "u")
     assert event.metadata == {"refused": 1, "refused_by": "fleet"}
@@ -161,7 +162,7 @@ CIRCUIT = {
 
 def test_a_refusal_by_a_local_circuit_carries_its_state_and_cause(reporter, emitter):
     reporter.refused(local())
-    reporter.refused(local(scope="user"), caller=("ana", None, None), probe_requested=True)
+    reporter.refused(local(scope="user"), caller=Caller("ana"), probe_requested=True)
     first, second = sent(emitter)
     assert first.metadata == {"refused": 1, "refused_by": "local"} | CIRCUIT
     assert second.metadata == {"refused": 0, "refused_by": "local"} | CIRCUIT | {"scope": "user"}

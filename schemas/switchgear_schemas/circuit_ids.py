@@ -1,0 +1,73 @@
+"""The id of a circuit, and what it says.
+
+A tool's own circuit has the tool's name as its id. The others have ``name|user=…``, ``name|session=…`` or ``name|family``. A tool may
+have any name, also one that looks like such an id. So a name is encoded where it has a mark, and no two circuits have the same id.
+All other names stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from switchgear_schemas.enums import MAX_NAME_LENGTH, CircuitScope
+
+MAX_CIRCUIT_ID_LENGTH: Final = 6 * MAX_NAME_LENGTH + 16
+"""Characters: a name and whose it is, each with three characters in place of one, and the mark between them."""
+
+_FAMILY: Final = "|family"
+_OWNER: Final = re.compile(r"\|(user|session)=")
+_IN_NAME: Final = re.compile(r"\|(?=(?:user|session)=|family\Z)|%(?=25|7C)")
+_ENCODED: Final = re.compile(r"%(25|7C)")
+
+
+class CircuitName(NamedTuple):
+    """What a circuit's id says."""
+
+    name: str
+    """Name of the tool, or of the family."""
+    scope: CircuitScope = "tool"
+    whose: str = ""
+    """The user or the session. Empty for the circuits of tools and families."""
+
+
+def circuit_id(name: str, scope: CircuitScope = "tool", whose: str = "") -> str:
+    """Return the id of a circuit. :func:`read_circuit_id` is the other way.
+
+    Args:
+        name: Name of the tool. For the scope ``family``, of the family.
+        scope: What the circuit is kept for.
+        whose: The user or the session. Nothing for the scopes ``tool`` and ``family``.
+    """
+    if "|" in name or "%" in name:
+        name = _IN_NAME.sub(_encoded, name)
+    if scope == "tool":
+        return name
+    return f"{name}{_FAMILY}" if scope == "family" else f"{name}|{scope}={whose}"
+
+
+@lru_cache(maxsize=65_536)
+def tool_circuit(tool: str) -> str:
+    """Return the id of a tool's own circuit, fast."""
+    return circuit_id(tool)
+
+
+def read_circuit_id(circuit_id: str) -> CircuitName:
+    """Return what an id says. Every text says something."""
+    if "|" in circuit_id:
+        found = _OWNER.search(circuit_id)  # the first one, because an encoded name has none
+        if found is not None:
+            whose = circuit_id[found.end() :]
+            return CircuitName(_plain(circuit_id[: found.start()]), "user" if found[1] == "user" else "session", whose)
+        if circuit_id.endswith(_FAMILY):
+            return CircuitName(_plain(circuit_id.removesuffix(_FAMILY)), "family")
+    return CircuitName(_plain(circuit_id))
+
+
+def _encoded(mark: re.Match[str]) -> str:
+    return f"%{ord(mark[0]):02X}"
+
+
+def _plain(text: str) -> str:
+    return _ENCODED.sub(lambda code: chr(int(code[1], 16)), text) if "%" in text else text
