@@ -215,7 +215,8 @@ class Switchgear(Calling, Lifetime, FromEnv):
             probe_wait=probe_wait,
             parameters_key=parameters_key,
             timed_threads=timed_threads,
-            process_caller_errors=max_caller_errors if caller_errors_without_session else None,
+            max_caller_errors=max_caller_errors,
+            caller_errors_without_session=caller_errors_without_session,
             outages_in_text=arguments.globs("outages_in_text", outages_in_text),
         )
         self._max_caller_errors = max_caller_errors
@@ -255,7 +256,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         Args:
             tool: The circuit's name.
             user_id: The user that the call is for.
-            session_id: The session that the call belongs to.
+            session_id: The session that the call belongs to. ``max_caller_errors`` counts in it.
             request_id: The request that the call belongs to.
             arguments: The call's arguments by name, for the limit of caller errors and the event's hash.
             fallbacks: Tools that you can call instead. If the circuit of ``tool`` refuses, the permit may be for one of them:
@@ -271,7 +272,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         # A name that has a circuit was checked before.
         if type(tool) is not str or tool not in self._decision.local.circuits:
             check_tool_name(tool)
-        if self._direct.started and not session_stack.get():  # the common case: save a function call
+        if self._direct.started and not session_id and not session_stack.get():  # the common case: save a function call
             answer = self._decision.acquire(tool, caller)
         else:
             answer = self._runtime.ask(tool, caller)

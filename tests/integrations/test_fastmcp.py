@@ -164,6 +164,41 @@ async def test_unknown_clients_of_the_stateless_protocol_are_not_counted_togethe
             assert (await client.call_tool(FORECAST, {"city": "Oslo"}, raise_on_error=False)).is_error
 
 
+def rejecting(city: str) -> str:
+    if city != "Oslo":
+        raise ToolError("no such city")
+    return "sunny"
+
+
+async def called(client: Any, name: str, *cities: str) -> list[str]:
+    """Return the texts of the results."""
+    return [text_of(await client.call_tool(name, {"city": city}, raise_on_error=False)) for city in cities]
+
+
+async def test_fourth_bad_call_of_a_client_is_refused_and_another_clients_is_not():
+    fleet = InMemoryFleet()
+    mcp = make_server([SuiteTool(does=rejecting)], SwitchgearMiddleware(fleet.gear()))
+    async with Client(mcp, mode="legacy") as one, Client(mcp, mode="legacy") as other:
+        *_, refused = await called(one, FORECAST, "a", "b", "c", "d")
+        assert (
+            refused
+            == f"Your last 3 calls of {FORECAST} were rejected: ToolError: no such city. Change the arguments or use another tool."
+        )
+        assert await called(other, FORECAST, "d", "Oslo") == ["no such city", "sunny"]
+        assert await called(one, FORECAST, "a", "Oslo") == [refused, "sunny"]
+
+
+async def test_three_unknown_names_in_a_row_are_refused_and_a_real_call_starts_afresh():
+    fleet = InMemoryFleet()
+    mcp = make_server([SuiteTool()], SwitchgearMiddleware(fleet.gear()))
+    async with Client(mcp, mode="legacy") as client:
+        *_, refused = [(await called(client, name, "Oslo"))[0] for name in ("web", "google", "bing", "lycos")]
+        assert refused.startswith("Your last 3 calls of tools that don't exist were rejected: no tool is called")
+        assert await called(client, FORECAST, "Oslo") == ["sunny in Oslo"]
+        assert "Unknown tool" in (await called(client, "bing", "Oslo"))[0]
+    assert [event["tool_name"] for event in fleet.events()] == [FORECAST]
+
+
 async def test_fallback_runs_before_any_client_has_listed_the_tools():
     fleet = InMemoryFleet()
     fleet.open_circuit(FORECAST)

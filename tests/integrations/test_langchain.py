@@ -21,7 +21,7 @@ from langgraph.types import Command, interrupt
 from switchgear import BreakerPolicy, Switchgear, SwitchgearError
 from switchgear.integrations.langchain import SwitchgearMiddleware
 from switchgear.testing import InMemoryFleet
-from switchgear.testing.adapter_suite import AdapterDriver, AdapterSuite, SuiteRun, SuiteTool
+from switchgear.testing.adapter_suite import AdapterDriver, AdapterSuite, SuiteCall, SuiteRun, SuiteTool
 from tests.integrations.examples import expect_example
 
 _threads = itertools.count()
@@ -161,6 +161,31 @@ def test_a_tool_that_answers_with_commands_failed_if_its_message_is_an_error():
         agent = create_agent(model, [get_forecast], middleware=[SwitchgearMiddleware(fleet.gear())])
         agent.invoke({"messages": [("user", "weather?")]})
     assert [event.get("error_class") for event in fleet.events()] == ["tool", "tool"]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_unknown_tools_are_refused_to_a_thread_after_three(is_async):
+    fleet = InMemoryFleet()
+    turns = [[SuiteCall(name)] for name in ("web", "google", "bing", "lycos")]
+    found = asyncio.run(LangChainDriver().run(fleet.gear(), [SuiteTool(is_async=is_async)], turns))
+    assert "not a valid tool" in found.results[2]
+    assert found.results[3].startswith("Your last 3 calls of tools that don't exist were rejected")
+    assert fleet.events() == []
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_bad_calls_of_a_thread_are_refused_after_three_and_those_of_another_are_not(is_async):
+    fleet = InMemoryFleet()
+    driver, gear = LangChainDriver(), fleet.gear()
+
+    def rejects(_city: str) -> Any:
+        raise ToolException("no such city")
+
+    turns = [[SuiteCall(arguments={"city": city})] for city in "abcd"]
+    for _ in range(2):
+        found = asyncio.run(driver.run(gear, [SuiteTool(does=rejects, is_async=is_async)], turns))
+        assert found.results[:3] == ["no such city"] * 3
+        assert found.results[3].startswith("Your last 3 calls of get_forecast were rejected: no such city")
 
 
 def test_tool_node_of_a_graph_of_ones_own_is_guarded():

@@ -101,6 +101,19 @@ async def test_default_circuits_are_named_after_the_server_and_the_tool():
     assert [event["status"] for event in fleet.events(CIRCUIT)] == ["success"]
 
 
+async def test_unknown_tools_are_refused_to_a_session_after_three():
+    fleet = InMemoryFleet()
+    gear = fleet.gear()
+    async with Client(make_server([SuiteTool()])) as client:
+        guard_session(client, gear, server="weather")
+        await client.list_tools()
+        with gear.session("s-1"):
+            found = [text_of(await client.call_tool(name, {})) for name in ("web", "google", "bing", "lycos")]
+    assert "Unknown tool" in found[2]
+    assert found[3].startswith("Your last 3 calls of tools that don't exist were rejected")
+    assert fleet.events() == []
+
+
 async def test_tool_that_crashes_in_a_server_which_hides_exceptions_is_the_tools_error():
     fleet = InMemoryFleet()
 

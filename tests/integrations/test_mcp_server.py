@@ -221,6 +221,27 @@ async def test_tool_that_is_added_later_is_guarded_and_one_that_is_removed_has_n
     assert [event["tool_name"] for event in fleet.events()] == [BACKUP]
 
 
+@pytest.mark.parametrize("make", [make_server, make_lowlevel_server])
+async def test_bad_calls_and_unknown_tools_of_a_client_are_refused_after_three(make):
+    fleet = InMemoryFleet()
+    rejected = CallToolResult(content=[TextContent(type="text", text="no such city")], is_error=True)
+    server = guard_server(make([SuiteTool(does=lambda _: rejected)]), fleet.gear())
+
+    async def call(name: str, city: str) -> str:
+        try:
+            return text_of(await client.call_tool(name, {"city": city}))
+        except MCPError as error:
+            return error.error.message
+
+    async with Client(server) as client:
+        found = [await call(FORECAST, city) for city in "abcd"]
+        unknown = [await call(name, "Oslo") for name in ("web", "google", "bing", "lycos")]
+    assert found[3].startswith(f"Your last 3 calls of {FORECAST} were rejected")
+    assert "Unknown tool" in unknown[2]
+    assert unknown[3].startswith("Your last 3 calls of tools that don't exist were rejected")
+    assert [event["status"] for event in fleet.events()] == ["error"] * 3 + ["rejected"]
+
+
 async def test_clients_over_http_are_counted_by_their_session():
     fleet = InMemoryFleet()
     fleet.open_circuit(FORECAST)

@@ -53,7 +53,8 @@ class Runtime:
         probe_wait: float,
         parameters_key: bytes | None,
         timed_threads: int,
-        process_caller_errors: int | None = None,
+        max_caller_errors: int | None = None,
+        caller_errors_without_session: bool = False,
         outages_in_text: Collection[str] = (),
     ) -> None:
         self.decision = decision
@@ -77,9 +78,10 @@ class Runtime:
         self.flights = SingleFlight()
         self.duplicates = DuplicateCounter(clock=self.clock)
         self.caller_errors = CallerErrors()
-        self.process_limit = (
-            None if process_caller_errors is None else CallerErrorLimit(self.caller_errors, "", process_caller_errors)
-        )
+        self._max_caller_errors = max_caller_errors
+        self.process_limit = None
+        if max_caller_errors is not None and caller_errors_without_session:
+            self.process_limit = CallerErrorLimit(self.caller_errors, "", max_caller_errors)
         """The limit for caller errors of the calls without a session. None: they aren't counted."""
         self._outages_in_text = outages_in_text
         self._make_lock()
@@ -104,12 +106,12 @@ class Runtime:
         """
         self.start()
         session = session_of(self)
-        if session is None and self.process_limit is None:
+        limit = self.caller_error_limit(session, caller.session_id)
+        if session is None and limit is None:
             return self.decision.acquire(tool, caller)
         refusal = None if session is None else session.check_limits(tool)
         if refusal is not None:
             return refusal
-        limit = self.process_limit if session is None else session.caller_errors
         trial = limit.admit(tool, arguments) if limit is not None and limit.runs else None
         if isinstance(trial, Rejection):
             return trial
@@ -123,7 +125,7 @@ class Runtime:
                 answer.trial = trial
             else:  # a circuit refuses, or has still to decide
                 limit.give_back(tool, trial)
-        return answer if isinstance(answer, PendingProbe) else self._counted(answer, session)
+        return answer if isinstance(answer, PendingProbe) else self._counted(answer, session, limit)
 
     def wait(self, pending: PendingProbe) -> Permit | Rejection:
         """Wait for the fleet's answer, at most ``probe_wait``."""
@@ -221,7 +223,8 @@ class Runtime:
     def unguarded(self, tool: str) -> Permit | Rejection:
         """Return a permit without asking a circuit. A session's limits hold."""
         permit = Permit(self.decision.reporter, tool, None, None, self.clock(), None)
-        return self._counted(permit, session_of(self))
+        session = session_of(self)
+        return self._counted(permit, session, self.caller_error_limit(session))
 
     def is_open(self, tool: str, *, caller_errors: bool = True) -> bool:
         """Return whether a call would be refused now, in the running session. Takes nothing.
@@ -230,7 +233,7 @@ class Runtime:
         """
         self.start()
         session = session_of(self)
-        limit = self._limit_of(session) if caller_errors else None
+        limit = self.caller_error_limit(session) if caller_errors else None
         if limit is not None and limit.would_refuse(tool):
             return True
         if session is None:
@@ -239,7 +242,7 @@ class Runtime:
 
     def rejected_tools(self) -> list[str]:
         """Return the tools whose last calls in the running session had errors of the caller, up to its limit."""
-        limit = self._limit_of(session_of(self))
+        limit = self.caller_error_limit(session_of(self))
         return [] if limit is None else limit.rejected_tools()
 
     # -- refusals -----------------------------------------------------------------------------------------------------
@@ -297,19 +300,31 @@ class Runtime:
         self.session_lock = threading.RLock()  # a forgotten call may be collected while its thread holds it
 
     def _after_answer(self, pending: PendingProbe) -> Permit | Rejection:
-        return self._counted(self.decision.after_answer(pending), session_of(self))
+        session = session_of(self)
+        limit = self.caller_error_limit(session, pending.caller.session_id)
+        return self._counted(self.decision.after_answer(pending), session, limit)
 
-    def _limit_of(self, session: Session | None) -> CallerErrorLimit | None:
-        return self.process_limit if session is None else session.caller_errors
+    def caller_error_limit(self, session: Session | None, session_id: str | None = None) -> CallerErrorLimit | None:
+        """Return the limit that a call counts in: of the running ``session``, else of the session that its caller names.
 
-    def _counted(self, answer: Permit | Rejection, session: Session | None) -> Permit | Rejection:
+        None: its caller's errors aren't counted.
+        """
+        if session is not None:
+            return session.caller_errors
+        if session_id and self._max_caller_errors is not None:
+            return CallerErrorLimit(self.caller_errors, session_id, self._max_caller_errors)
+        return self.process_limit
+
+    @staticmethod
+    def _counted(
+        answer: Permit | Rejection, session: Session | None, limit: CallerErrorLimit | None
+    ) -> Permit | Rejection:
         """Count a permitted call in ``session``. Refused and waiting calls take no place from others."""
         if isinstance(answer, Rejection):
             return answer
+        answer.caller_errors = limit
         if session is None:
-            answer.caller_errors = self.process_limit
             return answer
-        answer.caller_errors = session.caller_errors
         counted_in = session.begin(answer.tool)
         if isinstance(counted_in, Rejection):
             answer.release()

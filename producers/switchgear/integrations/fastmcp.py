@@ -10,6 +10,7 @@ from fastmcp.server.middleware import Middleware
 from fastmcp.tools.base import ToolResult
 from mcp import MCPError
 
+from switchgear.classify.result import says_failed
 from switchgear.classify.tool_failure import META_KEY
 from switchgear.client import Switchgear
 from switchgear.integrations.mcp_results import (
@@ -55,7 +56,7 @@ class SwitchgearMiddleware(Middleware):
         """Make a tool call if the circuit permits it."""
         message, server = context.message, context.fastmcp_context
         if message.name not in self._tools and not await self._exists(server, message.name):
-            return await call_next(context)  # the server answers that there is no such tool
+            return await self._unknown(context, call_next)
         session_id = self._client(server)
         call = await self.calls.abegin(
             message.name,
@@ -92,6 +93,20 @@ class SwitchgearMiddleware(Middleware):
             else:  # an extension has made a task of the call, which ends later
                 call.ignored()
             return result
+
+    async def _unknown(self, context: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
+        """Let the server answer that there is no such tool, unless the client asks again and again."""
+        name, session_id = context.message.name, self._client(context.fastmcp_context)
+        refused = self.calls.unknown(name, session_id=session_id)
+        if refused is not None:
+            return self._refusal(refused, context.fastmcp_context, session_id)
+        try:
+            result = await call_next(context)
+        except (NotFoundError, ToolError):
+            self.calls.unknown_ended(name, session_id=session_id)
+            raise
+        self.calls.unknown_ended(name, session_id=session_id, found=not says_failed(result))
+        return result
 
     async def on_list_tools(self, context: Any, call_next: Callable[[Any], Awaitable[Sequence[Any]]]) -> Sequence[Any]:
         """List the tools whose circuits permit calls."""

@@ -40,8 +40,9 @@ class SwitchgearMiddleware(AgentMiddleware):
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Make a tool call if the circuit permits it."""
-        if request.tool is None:  # the framework answers that there is no such tool
-            return handler(request)
+        if request.tool is None:
+            refused = self._refused_unknown(request)
+            return self._unknown_ended(request, handler(request)) if refused is None else refused
         call = self.calls.begin(**self._asked(request))
         if isinstance(call, RefusedCall):
             return _refusal(request, call)
@@ -57,7 +58,8 @@ class SwitchgearMiddleware(AgentMiddleware):
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """:meth:`wrap_tool_call` for asynchronous runs."""
         if request.tool is None:
-            return await handler(request)
+            refused = self._refused_unknown(request)
+            return self._unknown_ended(request, await handler(request)) if refused is None else refused
         call = await self.calls.abegin(**self._asked(request))
         if isinstance(call, RefusedCall):
             return _refusal(request, call)
@@ -80,15 +82,23 @@ class SwitchgearMiddleware(AgentMiddleware):
         last = _last_message(request)
         return await handler(self._offered(request)) if last is None else last
 
+    def _refused_unknown(self, request: Any) -> ToolMessage | None:
+        """Return a refusal in place of the framework's answer that there is no such tool, if the model asks again and again."""
+        refused = self.calls.unknown(request.tool_call["name"], session_id=_thread(request))
+        return None if refused is None else _refusal(request, refused)
+
+    def _unknown_ended(self, request: Any, result: Any) -> Any:
+        name, failed = request.tool_call["name"], says_failed(result)
+        self.calls.unknown_ended(name, session_id=_thread(request), found=not failed)
+        return result
+
     def _asked(self, request: Any) -> dict[str, Any]:
-        config = getattr(request.runtime, "config", None) or {}
-        thread = config.get("configurable", {}).get("thread_id")
         return {
             "name": request.tool_call["name"],
             "given": request.tool_call["args"],
             "tool": request.tool,
             "others": tuple(self._tools),
-            "session_id": None if thread is None else str(thread),
+            "session_id": _thread(request),
             "attempt_of": request.tool_call,
         }
 
@@ -115,6 +125,13 @@ class SwitchgearMiddleware(AgentMiddleware):
 def _said(result: Any) -> Any:
     """Return what a call's result says of its end: of a list of messages and Commands the one that failed, else the result."""
     return next((each for each in result if says_failed(each)), result) if type(result) is list else result
+
+
+def _thread(request: Any) -> str | None:
+    """Return the id of the conversation, None without one."""
+    config = getattr(request.runtime, "config", None) or {}
+    thread = config.get("configurable", {}).get("thread_id")
+    return None if thread is None else str(thread)
 
 
 def _last_message(request: Any) -> Any:

@@ -9,6 +9,7 @@ from mcp.client import UnexpectedClaimedResult
 from mcp.types import CONNECTION_CLOSED, CallToolResult, InputRequiredResult, TextContent
 
 from switchgear import arguments
+from switchgear.classify.result import says_failed
 from switchgear.classify.tool_failure import META_KEY
 from switchgear.client import Switchgear
 from switchgear.integrations.mcp_results import RUN_ENDS, last_words
@@ -93,7 +94,7 @@ class _SessionGuard:
     async def call_tool(self, name: str, arguments: dict[str, Any] | None = None, *args: Any, **options: Any) -> Any:
         """Make a tool call if the circuit permits it."""
         if self._complete and name not in self._names:
-            return await self._call_tool(name, arguments, *args, **options)  # the server answers that there is none
+            return await self._unknown(name, arguments, *args, **options)
         goes_on = options.get("input_responses") is not None or options.get("request_state") is not None
         call = await self._calls.abegin(
             name,
@@ -122,6 +123,20 @@ class _SessionGuard:
             else:
                 call.ignored()
             return result
+
+    async def _unknown(self, name: str, arguments: dict[str, Any] | None, *args: Any, **options: Any) -> Any:
+        """Let the server answer that it has no such tool, unless the agent asks again and again."""
+        refused = self._calls.unknown(name)
+        if refused is not None:
+            return _refusal(refused)
+        try:
+            result = await self._call_tool(name, arguments, *args, **options)
+        except MCPError as error:
+            if not _ends_connection(error):
+                self._calls.unknown_ended(name)
+            raise
+        self._calls.unknown_ended(name, found=not says_failed(result))
+        return result
 
     async def list_tools(self, **options: Any) -> Any:
         """List the tools whose circuits permit calls."""

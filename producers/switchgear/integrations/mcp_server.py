@@ -11,6 +11,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.types import CallToolRequestParams, CallToolResult, InputRequiredResult, PaginatedRequestParams, TextContent
 
 from switchgear import arguments
+from switchgear.classify.result import says_failed
 from switchgear.classify.tool_failure import META_KEY
 from switchgear.client import Switchgear
 from switchgear.integrations.mcp_results import (
@@ -106,6 +107,20 @@ class _Guarded:
                 call.ignored()
             return result
 
+    async def make_unknown(self, name: str, request: Any, function: Callable[[], Awaitable[Any]]) -> Any:
+        """Let the server answer by ``function`` that it has no such tool, unless the client asks again and again."""
+        session_id = self._client(request)
+        refused = self.calls.unknown(name, session_id=session_id)
+        if refused is not None:
+            return _refusal(refused, ends_run=refused.ends_run and session_id is not None)
+        try:
+            result = await function()
+        except Exception:
+            self.calls.unknown_ended(name, session_id=session_id)
+            raise
+        self.calls.unknown_ended(name, session_id=session_id, found=not says_failed(result))
+        return result
+
     def _client(self, request: Any) -> str | None:
         """Return an id of the client that stays the same from call to call, None if the protocol has none.
 
@@ -132,9 +147,9 @@ class _GuardedMCPServer(_Guarded):
         tool = self._tool(name)
         if tool is None or not self.names:
             self.names = tuple(each.name for each in await self._list_tools())
-        if tool is None and name not in self.names:
-            return await self._call_tool(name, arguments, context)  # the server answers that there is none
         request = getattr(context, "request_context", None)
+        if tool is None and name not in self.names:
+            return await self.make_unknown(name, request, lambda: self._call_tool(name, arguments, context))
         return await self.make(
             name, arguments, request, lambda other: self._call_tool(other, arguments, context), tool=tool
         )
@@ -169,7 +184,7 @@ class _GuardedServer(_Guarded):
     async def on_call_tool(self, ctx: Any, params: Any) -> Any:
         """Make a tool call if the circuit permits it."""
         if params.name not in self.names and not await self._exists(ctx, params.name):
-            return await self._call_tool(ctx, params)  # the server answers that there is none
+            return await self.make_unknown(params.name, ctx, lambda: self._call_tool(ctx, params))
 
         async def call(name: str) -> Any:
             asked = params if name == params.name else params.model_copy(update={"name": name})

@@ -21,11 +21,13 @@ from switchgear.classify import IGNORE, Classification
 from switchgear.classify.result import result_text
 from switchgear.classify.tool_failure import tool_failure
 from switchgear.client import Switchgear
+from switchgear.guard.caller_errors import CallerErrorLimit
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.guard.tool_function import guarded_inside
 from switchgear.prompts import CircuitOf
-from switchgear.sessions import session_stack
+from switchgear.redaction import one_line
+from switchgear.sessions import session_of, session_stack
 from switchgear.usage import NOTHING, Usage, usage_of
 from switchgear_schemas.enums import DEFAULT_COUNTED, ErrorClass
 from switchgear_schemas.ids import mint_metric_id
@@ -36,6 +38,9 @@ MOST_SESSIONS: Final = 10_000
 """The most sessions whose refusals are counted. The one that was refused longest ago is forgotten first."""
 MOST_FAILED: Final = 1_000
 """The most failed calls to remember, so that a framework's retries of them don't count again."""
+UNKNOWN_TOOLS: Final = "tools that don't exist"
+"""What the limit of caller errors counts as one tool. A model that invents names invents a new one for each call."""
+_MOST_OF_A_NAME: Final = 100
 MOST_OPEN: Final = 10_000
 """The most calls that wait for their end in :class:`OpenCalls`."""
 _MOST_LISTS: Final = 100
@@ -218,6 +223,7 @@ class ToolCalls:
         if terminal_after is not None:
             arguments.whole("terminal_after", terminal_after)
         self.gear = gear
+        self._runtime = gear._runtime  # noqa: SLF001 - the adapters are a part of the client
         self.circuit = arguments.renamer("circuit_of", circuit_of)
         self._terminal_after = terminal_after
         self._names: dict[tuple[str, ...], dict[str, str]] = {}
@@ -240,6 +246,7 @@ class ToolCalls:
         attempt_of: object = None,
     ) -> StartedCall | RefusedCall:
         """Ask whether a call may be made now. It may block for the client's ``probe_wait``. See :meth:`abegin`."""
+        self._known(session_id)
         inside = guarded_inside(tool)
         if inside is not None:
             return StartedCall(self, name, inside.plan.tool, None, asked=name)
@@ -276,6 +283,7 @@ class ToolCalls:
         Returns:
             A StartedCall, which is true, or a RefusedCall, which is false.
         """
+        self._known(session_id)
         inside = guarded_inside(tool)
         if inside is not None:
             return StartedCall(self, name, inside.plan.tool, None, asked=name)
@@ -290,6 +298,45 @@ class ToolCalls:
     ) -> RefusedCall:
         """Return a refusal in the model's words, and count it. For the CircuitOpenError that a guarded function raised."""
         return self._refused(rejection, name, self.names(others), session_id)
+
+    # -- tools that don't exist ---------------------------------------------------------------------------------------
+
+    def unknown(self, name: str, *, session_id: str | None = None) -> RefusedCall | None:
+        """Ask whether a call of a tool that doesn't exist may go on to the one who says so. No circuit and no event is made.
+
+        After as many of them in a row as ``max_caller_errors`` says, the session is refused them. A call of a tool that exists
+        starts afresh.
+
+        Args:
+            name: The tool's name, as the model made it up.
+            session_id: The framework's name for the run or conversation.
+
+        Returns:
+            The refusal. None: pass the call on, and report its end to :meth:`unknown_ended`.
+        """
+        limit = self._unknown_limit(session_id)
+        if limit is None or not limit.runs:
+            return None
+        answer = limit.admit(UNKNOWN_TOOLS, lambda: _shown(name))
+        return self._refused(answer, UNKNOWN_TOOLS, {}, session_id) if isinstance(answer, Rejection) else None
+
+    def unknown_ended(self, name: str, *, session_id: str | None = None, found: bool = False) -> None:
+        """Report the end of a call that :meth:`unknown` let through. ``found``: there is such a tool after all."""
+        limit = self._unknown_limit(session_id)
+        if limit is not None:
+            shown = _shown(name)
+            error_class: ErrorClass | None = None if found else "invalid_input"
+            limit.ended(UNKNOWN_TOOLS, None, error_class, None, f'no tool is called "{shown}"', shown)
+
+    def _unknown_limit(self, session_id: str | None) -> CallerErrorLimit | None:
+        return self._runtime.caller_error_limit(session_of(self._runtime), _theirs(session_id))
+
+    def _known(self, session_id: str | None) -> None:
+        """Note a call of a tool that exists."""
+        if self._runtime.caller_errors.runs:
+            limit = self._unknown_limit(session_id)
+            if limit is not None:
+                limit.ended(UNKNOWN_TOOLS, None, None, None, None, None)
 
     # -- for the prompt -----------------------------------------------------------------------------------------------
 
@@ -397,6 +444,11 @@ class OpenCalls:
 def _theirs(session_id: str | None) -> str | None:
     """Return the framework's session, None within a session of the client."""
     return None if session_stack.get() else session_id
+
+
+def _shown(name: str) -> str:
+    """Return a made-up name as it may be compared and shown: one line of bounded length, without quotation marks."""
+    return one_line(name, _MOST_OF_A_NAME).replace('"', "'")
 
 
 def _classification(given: Classification | ErrorClass) -> Classification:
