@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
+from switchgear_schemas.enums import MOST_TOKENS, MOST_USD
 from switchgear_schemas.errors import SwitchgearError
-
-MOST: Final = 2**53
-"""The largest number: every JSON reader keeps whole numbers up to here, and sums of many fit into an event."""
 
 
 class ReportError(SwitchgearError, ValueError):
@@ -64,7 +62,7 @@ def usage_of(reported: Usage | int | None) -> Usage:
         return usage_from(
             reported.input_tokens, reported.output_tokens, reported.cache_creation_tokens, reported.cost_usd
         )
-    return Usage(output_tokens=whole("output_tokens", reported))
+    return Usage(output_tokens=whole("output_tokens", reported, MOST_TOKENS))
 
 
 def usage_from(input_tokens: object, output_tokens: object, cache_creation_tokens: object, cost_usd: object) -> Usage:
@@ -72,25 +70,36 @@ def usage_from(input_tokens: object, output_tokens: object, cache_creation_token
     if not (input_tokens or output_tokens or cache_creation_tokens or cost_usd):
         return NOTHING
     return Usage(
-        whole("input_tokens", input_tokens),
-        whole("output_tokens", output_tokens),
-        whole("cache_creation_tokens", cache_creation_tokens),
-        amount("cost_usd", cost_usd),
+        whole("input_tokens", input_tokens, MOST_TOKENS),
+        whole("output_tokens", output_tokens, MOST_TOKENS),
+        whole("cache_creation_tokens", cache_creation_tokens, MOST_TOKENS),
+        amount("cost_usd", cost_usd, MOST_USD),
     )
 
 
-def whole(field: str, value: object) -> int:
+def of_one_call(usages: Iterable[Usage]) -> Usage:
+    """Return the sum of what one call used, cut at what an event may have."""
+    found = sum(usages, NOTHING)
+    return Usage(
+        min(found.input_tokens, MOST_TOKENS),
+        min(found.output_tokens, MOST_TOKENS),
+        min(found.cache_creation_tokens, MOST_TOKENS),
+        min(found.cost_usd, float(MOST_USD)),
+    )
+
+
+def whole(field: str, value: object, most: int) -> int:
     """Return ``value`` as a whole number. An estimate such as 1.5 is rounded up, None is 0."""
-    if type(value) is int and 0 <= value <= MOST:
+    if type(value) is int and 0 <= value <= most:
         return value
-    return math.ceil(amount(field, value))
+    return math.ceil(amount(field, value, most))
 
 
-def amount(field: str, value: object) -> float:
+def amount(field: str, value: object, most: int) -> float:
     """Return ``value`` as a finite number. None is 0.
 
     Raises:
-        ReportError: It is not a finite number of at least 0.
+        ReportError: It is not a number from 0 to ``most``.
     """
     if value is None:
         return 0.0
@@ -98,6 +107,6 @@ def amount(field: str, value: object) -> float:
         number = -1.0 if isinstance(value, (str, bytes, bool)) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):  # not a number, or one of too many digits
         number = -1.0
-    if not 0 <= number <= MOST:  # NaN isn't
-        raise ReportError(f"{field} must be a number from 0 to 2**53, not {value!r:.100}.")
+    if not 0 <= number <= most:  # NaN isn't
+        raise ReportError(f"{field} must be a number from 0 to {most:,}, not {value!r:.100}.")
     return number

@@ -17,7 +17,7 @@ from switchgear_access.problem import ProblemError
 from switchgear_gateway.otlp.submission import Submit
 from switchgear_gateway.permit_tokens import MAX_LENGTH, GivenPermit
 from switchgear_schemas import ToolExecution
-from switchgear_schemas.enums import MAX_NAME_LENGTH, ErrorClass, Status, status_of
+from switchgear_schemas.enums import MAX_NAME_LENGTH, MOST_MS, MOST_TOKENS, MOST_USD, ErrorClass, Status, status_of
 
 LIMIT_S: Final = 10.0
 """The longest wait for Kafka."""
@@ -29,7 +29,7 @@ _DEEPEST: Final = 100
 _AGAIN: Final = "Send it again with the header Switchgear-Resent: true. It counts once."
 
 Name = Annotated[str, Meta(max_length=MAX_NAME_LENGTH)]
-Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Tokens = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
 Amount = Annotated[float, Meta(ge=0, le=_MOST)]
 
 
@@ -42,7 +42,7 @@ class Outcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         error_type: The type of the error, such as an exception's class name.
         error_message: Its message. Secrets are removed.
         retry_after_s: Seconds that a rate-limited tool asked its caller to wait.
-        duration_ms: The call's duration in milliseconds. By default it is the time since the permit was given.
+        duration_ms: The call's duration in milliseconds, at most a year. By default it is the time since the permit was given.
         input_tokens: Model tokens that the call read.
         output_tokens: Model tokens that it wrote.
         cost_usd: Its cost in US dollars.
@@ -54,10 +54,10 @@ class Outcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     error_type: Name | None = None
     error_message: str | None = None
     retry_after_s: Amount | None = None
-    duration_ms: Amount | None = None
-    input_tokens: Count = 0
-    output_tokens: Count = 0
-    cost_usd: Amount = 0.0
+    duration_ms: Annotated[float, Meta(ge=0, le=MOST_MS)] | None = None
+    input_tokens: Tokens = 0
+    output_tokens: Tokens = 0
+    cost_usd: Annotated[float, Meta(ge=0, le=MOST_USD)] = 0.0
     metadata: dict[str, Any] | None = None
 
 

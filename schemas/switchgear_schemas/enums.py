@@ -41,6 +41,15 @@ MOST_PROBES: Final = 1000
 MOST_STEPS: Final = 20
 """Steps of a ramp."""
 
+MOST_MS: Final = 31_536_000_000
+"""A year: the longest call."""
+MOST_TOKENS: Final = 10**9
+"""Model tokens of one call, of each of the three kinds. Sums over six billion such calls fit 64 bits."""
+MOST_BYTES: Final = 2**40
+"""The size of an input or an output, in bytes or characters."""
+MOST_USD: Final = 10**6
+"""The cost of one call."""
+
 MAX_EVENT_BYTES: Final = 1_048_576
 """Larger messages go to the dead letters. This is Kafka's default limit of a message."""
 MAX_LETTER_BYTES: Final = 5 * MAX_EVENT_BYTES

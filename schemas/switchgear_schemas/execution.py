@@ -14,6 +14,10 @@ from switchgear_schemas.enums import (
     MAX_CREDENTIAL_LENGTH,
     MAX_EVENT_BYTES,
     MAX_NAME_LENGTH,
+    MOST_BYTES,
+    MOST_MS,
+    MOST_TOKENS,
+    MOST_USD,
     ErrorClass,
     Evidence,
     ServedBy,
@@ -50,7 +54,8 @@ def _text(value: object) -> object:
 Moment = Annotated[datetime, AfterValidator(_in_utc)]
 """An instant. One without a time zone is taken as UTC."""
 Identifier = Annotated[str, BeforeValidator(_text)]
-Count = Annotated[int, Field(ge=0, lt=2**63)]
+Tokens = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
+Size = Annotated[int, Field(ge=0, le=MOST_BYTES)]
 
 
 class ToolExecution(BaseModel):
@@ -93,11 +98,15 @@ class ToolExecution(BaseModel):
         " overdue: it has not ended and took too long already; the event is a report about it, and is never stored."
     )
     execution_time_ms: float = Field(
-        default=0.0, ge=0, description="Duration in milliseconds. Of an overdue call: the time until the report."
+        default=0.0,
+        ge=0,
+        le=MOST_MS,
+        description="Duration in milliseconds, at most a year. Of an overdue call: the time until the report.",
     )
     overdue_ms: float | None = Field(
         default=None,
         ge=0,
+        le=MOST_MS,
         description="How long the call had run when it was reported as overdue, in milliseconds. Null if it wasn't.",
     )
     error_type: str | None = Field(default=None, description="Type of the error, e.g. an exception's class name.")
@@ -118,12 +127,12 @@ class ToolExecution(BaseModel):
     parameters_hash: str | None = Field(
         default=None, description="Keyed hash of the parameters, to find repeated calls."
     )
-    input_size: Count = Field(default=0, description="Size of the input in bytes or characters.")
-    output_size: Count = Field(default=0, description="Size of the output in bytes or characters.")
-    input_tokens: Count = Field(default=0, description="Model tokens spent on the call's input.")
-    output_tokens: Count = Field(default=0, description="Model tokens spent on the call's output.")
-    cache_creation_tokens: Count = Field(default=0, description="Model tokens written to a prompt cache.")
-    cost_usd: float = Field(default=0.0, ge=0, description="Cost of the call in US dollars.")
+    input_size: Size = Field(default=0, description="Size of the input in bytes or characters.")
+    output_size: Size = Field(default=0, description="Size of the output in bytes or characters.")
+    input_tokens: Tokens = Field(default=0, description="Model tokens spent on the call's input.")
+    output_tokens: Tokens = Field(default=0, description="Model tokens spent on the call's output.")
+    cache_creation_tokens: Tokens = Field(default=0, description="Model tokens written to a prompt cache.")
+    cost_usd: float = Field(default=0.0, ge=0, le=MOST_USD, description="Cost of the call in US dollars.")
     served_by: ServedBy = Field(default="call", description="What produced the result.")
     fallback_tool: str | None = Field(default=None, description="Tool that answered instead.")
     emitter_id: str = Field(default="", description="Process that emitted the event.")

@@ -20,6 +20,10 @@ from switchgear_schemas.enums import (
     MAX_CREDENTIAL_LENGTH,
     MAX_EVENT_BYTES,
     MAX_NAME_LENGTH,
+    MOST_BYTES,
+    MOST_MS,
+    MOST_TOKENS,
+    MOST_USD,
     ErrorClass,
     Evidence,
     ServedBy,
@@ -32,6 +36,10 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 Hash = Annotated[str, msgspec.Meta(max_length=MAX_CREDENTIAL_LENGTH)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Amount = Annotated[float, msgspec.Meta(ge=0)]
+Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=MOST_MS)]
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
+Size = Annotated[int, msgspec.Meta(ge=0, le=MOST_BYTES)]
+Dollars = Annotated[float, msgspec.Meta(ge=0, le=MOST_USD)]
 
 
 class Execution(msgspec.Struct, frozen=True, gc=False):
@@ -46,8 +54,8 @@ class Execution(msgspec.Struct, frozen=True, gc=False):
     session_id: str | None = None
     request_id: str | None = None
     credential: Hash | None = None
-    execution_time_ms: Amount | None = None
-    overdue_ms: Amount | None = None
+    execution_time_ms: Milliseconds | None = None
+    overdue_ms: Milliseconds | None = None
     error_type: str | None = None
     error_message: str | None = None
     error_class: ErrorClass | None = None
@@ -55,12 +63,12 @@ class Execution(msgspec.Struct, frozen=True, gc=False):
     """None is ``full``."""
     retry_after_s: Amount | None = None
     parameters_hash: str | None = None
-    input_size: Count | None = None
-    output_size: Count | None = None
-    input_tokens: Count | None = None
-    output_tokens: Count | None = None
-    cache_creation_tokens: Count | None = None
-    cost_usd: Amount | None = None
+    input_size: Size | None = None
+    output_size: Size | None = None
+    input_tokens: Tokens | None = None
+    output_tokens: Tokens | None = None
+    cache_creation_tokens: Tokens | None = None
+    cost_usd: Dollars | None = None
     served_by: ServedBy | None = None
     fallback_tool: str | None = None
     emitter_id: str | None = None

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from switchgear.breaker import Result, ResultKind, result_kind
 from switchgear_schemas import BreakerPolicy, DeadLetter, InvalidExecutionError
+from switchgear_schemas.enums import MOST_TOKENS
 from switchgear_schemas.headers import MOVED, REKEYED, RESENT
 from switchgear_schemas.wire import Execution
 
@@ -151,8 +152,8 @@ def dead_letter(record: LogRecord, field: str, reason: str) -> DeadLetter:
     ).truncate()
 
 
-MAX_TOKENS: Final = 2**40
-"""Tokens of one call. A sum over the longest window then fits the 64 bits of a snapshot."""
+MAX_TOKENS: Final = 3 * MOST_TOKENS
+"""Tokens of one call. A stored call of a release without bounds may have more, and replays read those."""
 MAX_RETRY_AFTER_S: Final = 86_400.0
 MAX_EMITTER_ID: Final = 128
 """Characters that a row keeps of ``emitter_id``. With a thousand leases the circuit's record still fits its topic."""

@@ -19,8 +19,8 @@ from switchgear.guard.rejections import NO_CALLER, Caller
 from switchgear.redaction import Redactor, considered
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear.telemetry.hooks import CallOutcome
-from switchgear.usage import NOTHING, ReportError, Usage, amount, usage_from, usage_of, whole
-from switchgear_schemas.enums import CircuitState, ErrorClass, ServedBy, Status, status_of
+from switchgear.usage import NOTHING, ReportError, Usage, amount, of_one_call, usage_from, usage_of, whole
+from switchgear_schemas.enums import MOST_BYTES, MOST_MS, CircuitState, ErrorClass, ServedBy, Status, status_of
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
@@ -228,11 +228,11 @@ class Permit(msgspec.Struct, eq=False):
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         usage = usage_from(input_tokens, output_tokens, cache_creation_tokens, cost_usd)
-        size = whole("output_size", size) if size else 0
+        size = whole("output_size", size, MOST_BYTES) if size else 0
         if metadata is not None and not isinstance(metadata, Mapping):
             raise ReportError(f"metadata is {metadata!r:.100}.", hint="Give a dict, or nothing.")
         if duration_ms is not None:
-            duration_ms = amount("duration_ms", duration_ms)
+            duration_ms = amount("duration_ms", duration_ms, MOST_MS)
         self.end(CallReport(error, classification, usage, size, metadata, duration_ms))
 
 
@@ -284,7 +284,7 @@ class Reporter:
             error_type = None if isinstance(error, str) else type(error).__name__
         error_class = None if classification is None else classification.error_class
         retry_after_s = None if classification is None else classification.retry_after_s
-        usage = sum(permit.usage, report.usage) if permit.usage else report.usage
+        usage = of_one_call((*permit.usage, report.usage)) if permit.usage else report.usage
         circuit, family = permit.circuit, permit.family
         if circuit is not None:
             kind = _SUCCESS if error_class is None else result_kind(status, error_class, circuit.breaker.policy)

@@ -10,7 +10,7 @@ from uuid import UUID
 from switchgear_gateway.otlp.failures import Failure
 from switchgear_gateway.otlp.records import Attributes, Log, Span, text
 from switchgear_schemas import ToolExecution
-from switchgear_schemas.enums import status_of
+from switchgear_schemas.enums import MOST_MS, status_of
 from switchgear_schemas.families import split_mcp_name
 
 _MAX_ID: Final = 256
@@ -70,7 +70,7 @@ def execution_of(
         error_class=None if failure is None else failure.error_class,
         error_type=None if failure is None else failure.error_type,
         error_message=None if failure is None else failure.message,
-        execution_time_ms=duration_ms or 0.0,
+        execution_time_ms=min(duration_ms or 0.0, MOST_MS),
         traceparent=_traceparent(record),
         service=_service(record.resource),
         emitter_id=_emitter(record.resource),

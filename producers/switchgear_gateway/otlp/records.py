@@ -13,6 +13,8 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.trace.v1 import trace_pb2
 
+from switchgear_schemas.enums import MOST_TOKENS
+
 Value = str | bool | int | float
 Attributes = Mapping[str, Value]
 
@@ -146,11 +148,11 @@ def text(attributes: Attributes, *names: str) -> str | None:
 
 
 def whole(attributes: Attributes, *names: str) -> int:
-    """Return the first of these attributes that is a whole number of at least 0, or 0."""
+    """Return the first of these attributes that is a whole number of at least 0, or 0. One call has at most :data:`MOST_TOKENS`."""
     for name in names:
         value = attributes.get(name)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 2**63:
-            return int(value)
+            return min(int(value), MOST_TOKENS)
     return 0
 
 

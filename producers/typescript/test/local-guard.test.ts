@@ -420,6 +420,20 @@ describe("sessions", () => {
     await assert.rejects(spending.permit("a"), /the token budget of session .* is spent \(100 of 100\)/);
   });
 
+  it("a number that no call has is refused, and the call counts without it", async () => {
+    const { gear, warned } = make();
+    const session = gear.session({ tokenBudget: 1e12 });
+    const usage = (tokens: number): { outputTokens: number } => ({ outputTokens: tokens });
+    assert.equal(await session.call("a", () => 2e9, { usage }), 2e9);
+    assert.equal(await session.call("a", () => 1e9, { usage }), 1e9);
+    assert.equal(session.status().tokens, 1e9);
+    assert.equal(warned.length, 1);
+    const permit = await gear.permit("a");
+    assert.ok(permit.allowed);
+    assert.throws(() => permit.success({ durationMs: 1e300 }), /durationMs is 1e\+300/);
+    permit.success({ durationMs: 31_536_000_000, costUsd: 1e6 });
+  });
+
   it("the usage of a failed call is read from its error", async () => {
     const { gear, warned } = make({ localPolicies: { wasted_tokens: 100 } });
     const session = gear.session({ tokenBudget: 1_000 });

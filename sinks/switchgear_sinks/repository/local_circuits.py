@@ -29,7 +29,7 @@ _RECORDED: Final = f"recorded_at >= {_SINCE} AND recorded_at <= {_UNTIL}"
 _REFUSALS: Final = f"""
     SELECT
         tool_name, service, emitter_id, recorded_at AS at,
-        if(JSONHas(metadata, 'refused'), JSONExtractUInt(metadata, 'refused'), 1) AS refused,
+        if(JSONHas(metadata, 'refused'), least(JSONExtractUInt(metadata, 'refused'), 1000000000), 1) AS refused,
         JSONExtractString(metadata, 'refused_by') AS refused_by,
         JSONExtractString(metadata, 'scope') AS given_scope,
         JSONExtractString(metadata, 'family') AS family,

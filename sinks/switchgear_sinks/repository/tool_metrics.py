@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from switchgear_schemas.enums import MOST_BYTES, MOST_MS, MOST_TOKENS, MOST_USD
 from switchgear_schemas.execution import ToolMetric
 from switchgear_sinks.migrations import migrate
 from switchgear_sinks.repository import rollups
@@ -37,6 +38,16 @@ SLOW_MS: Final = 5000.0
 _EMPTY_MEANS_NONE: Final = frozenset(
     name for name, field in ToolMetric.model_fields.items() if field.default is None and not field.is_required()
 )
+_MOST: Final[dict[str, float]] = {
+    "execution_time_ms": MOST_MS,
+    "input_size": MOST_BYTES,
+    "output_size": MOST_BYTES,
+    "input_tokens": MOST_TOKENS,
+    "output_tokens": MOST_TOKENS,
+    "cache_creation_tokens": MOST_TOKENS,
+    "cost_usd": MOST_USD,
+}
+"""Rows of releases without these bounds may have more, and are cut."""
 _SLOWEST: Final = "ORDER BY execution_time_ms DESC, recorded_at DESC, metric_id LIMIT {limit:UInt32}"
 
 
@@ -296,6 +307,9 @@ def to_metric(row: Mapping[str, Any]) -> ToolMetric:
     for name in _EMPTY_MEANS_NONE & values.keys():
         if values[name] == "":
             values[name] = None
+    for name, most in _MOST.items():
+        if values.get(name, 0) > most:
+            values[name] = most
     metadata = values.get("metadata")
     if isinstance(metadata, str):
         values["metadata"] = _object(metadata)

@@ -68,7 +68,19 @@ BINARY: Final = (
     b"not it",
 )
 PADS: Final = (900_000, 1_100_000, 3_000_000, 20_000_000)
-NAMES: Final = ("\x00mark", "\x00", " ", "\u202e", "a|user=b", "a|family", "%257C|session=", "\xffmark", "ö" * 256, "policies-0", "x\ny")
+NAMES: Final = (
+    "\x00mark",
+    "\x00",
+    " ",
+    "\u202e",
+    "a|user=b",
+    "a|family",
+    "%257C|session=",
+    "\xffmark",
+    "ö" * 256,
+    "policies-0",
+    "x\ny",
+)
 COMPRESSIONS: Final = (None, "gzip", "snappy", "lz4", "zstd")
 
 

@@ -38,6 +38,31 @@ def test_rejects_an_impossible_number_and_names_its_field(field, wrong):
         usage_of(Usage(**{field: wrong}))
 
 
+@table(
+    ("field", "most"),
+    [("input_tokens", 10**9), ("output_tokens", 10**9), ("cache_creation_tokens", 10**9), ("cost_usd", 10**6)],
+)
+def test_a_usage_may_be_as_large_as_that_of_one_event_and_no_larger(field, most):
+    assert getattr(usage_of(Usage(**{field: most})), field) == most
+    with pytest.raises(SwitchgearError, match=f"{field} must be a number from 0 to {most:,}"):
+        usage_of(Usage(**{field: most + 1}))
+
+
+def test_a_usage_beyond_the_limit_loses_the_usage_and_not_the_event():
+    fleet = InMemoryFleet()
+    gear = fleet.gear("planner")
+    guarded = gear.guard("t", usage=lambda tokens: Usage(output_tokens=tokens))(lambda tokens: tokens)
+    assert guarded(2**62) == 2**62
+    guarded(7)
+    permit = gear.try_acquire("t")
+    permit.tokens(10**9)
+    permit.success(output_tokens=10**9)
+    gear.flush()
+    assert [event.get("output_tokens", 0) for event in fleet.events("t")] == [0, 7, 10**9]
+    with pytest.raises(SwitchgearError, match="duration_ms"):
+        gear.try_acquire("t").success(duration_ms=1e12)
+
+
 def test_a_usage_that_is_not_a_number_does_not_disable_the_budget():
     gear = Switchgear.local()
     with gear.session("s-1", token_budget=10) as session:

@@ -8,14 +8,40 @@ from switchgear_schemas.circuit_ids import MAX_CIRCUIT_ID_LENGTH, CircuitName, c
 from switchgear_schemas.enums import MAX_NAME_LENGTH
 from tests.support.table import table
 
-PIECES = ("a", "|", "%", "=", "25", "7C", "user", "session", "family", "|user=", "|session=", "|family", "%7C", "%25", "\n")
+PIECES = (
+    "a",
+    "|",
+    "%",
+    "=",
+    "25",
+    "7C",
+    "user",
+    "session",
+    "family",
+    "|user=",
+    "|session=",
+    "|family",
+    "%7C",
+    "%25",
+    "\n",
+)
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=6).map("".join) | st.text(max_size=8)
 NAMES = (
     st.builds(CircuitName, TEXTS)
     | st.builds(CircuitName, TEXTS, st.just("family"))
     | st.builds(CircuitName, TEXTS, st.sampled_from(("user", "session")), TEXTS)
 )
-HOSTILE = ("|" * 256, "%25" * 85, "|user=" * 42, "\ud800|user=\udfff", "\0|family", "|family|family", "%7Cfamily", "x\n|family", "|family\n")
+HOSTILE = (
+    "|" * 256,
+    "%25" * 85,
+    "|user=" * 42,
+    "\ud800|user=\udfff",
+    "\0|family",
+    "|family|family",
+    "%7Cfamily",
+    "x\n|family",
+    "|family\n",
+)
 
 
 @table(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from switchgear_schemas import ToolExecution, ToolMetric
+from switchgear_schemas.enums import MOST_MS, MOST_TOKENS
 from tests.support.table import table
 
 
@@ -45,7 +46,10 @@ def test_a_missing_required_field_is_named(missing):
         ("execution_time_ms", "fast"),
         ("error_class", "weather"),
         ("input_tokens", -5),
+        ("execution_time_ms", 1e300),
+        ("input_tokens", 2**62),
         ("input_size", 2**63),
+        ("cost_usd", 1e7),
         ("retry_after_s", -0.1),
         ("generation", -1),
         ("metadata", []),
@@ -92,8 +96,8 @@ def test_uuids_are_accepted_as_session_and_request_ids():
 @given(
     tool_name=st.text(min_size=1, max_size=256),
     status=st.sampled_from(["success", "error", "timeout", "rejected"]),
-    execution_time_ms=st.floats(min_value=0, allow_infinity=False),
-    tokens=st.integers(min_value=0, max_value=2**63 - 1),
+    execution_time_ms=st.floats(min_value=0, max_value=MOST_MS),
+    tokens=st.integers(min_value=0, max_value=MOST_TOKENS),
     recorded_at=st.datetimes(min_value=datetime(2000, 1, 1), max_value=datetime(2099, 12, 31), timezones=st.just(UTC)),  # noqa: DTZ001
 )
 def test_to_dict_and_from_dict_are_inverse(tool_name, status, execution_time_ms, tokens, recorded_at):

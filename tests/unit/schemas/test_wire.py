@@ -38,23 +38,23 @@ VALUES = {
     "overdue_ms": [0, 5_000.5, -1, "late"],
     "evidence": ["full", "status_only", "hearsay", 1],
     "parameters_hash": ["e01b5aef0fceebbd", 4],
-    "input_size": [0, 165, -1, 2**63, 2**63 - 1, "165"],
-    "output_size": [0, 720, -1, 2**63],
-    "cost_usd": [0, 0.25, -1],
+    "input_size": [0, 165, -1, 2**40, 2**40 + 1, 2**63, 2**63 - 1, "165"],
+    "output_size": [0, 720, -1, 2**40, 2**40 + 1, 2**63],
+    "cost_usd": [0, 0.25, -1, 10**6, 1_000_000.5],
     "served_by": ["call", "fallback", "cache", "none", "luck"],
     "fallback_tool": ["other", 4],
     "service": ["planner", 4],
     "traceparent": ["00-a-b-01", 4],
     "metadata": [{}, {"a": [1, None]}, [], "text"],
     "session_id": ["0-0", 4],
-    "execution_time_ms": [0, 3.193, 1e300, -1, "5", True],
+    "execution_time_ms": [0, 3.193, 31_536_000_000, 31_536_000_000.5, 1e300, -1, "5", True],
     "error_type": ["TimeoutError", 5],
     "error_message": ["boom", ["boom"]],
     "error_class": ["transport", "unknown", "bad", 1],
-    "retry_after_s": [0, 30.5, -1],
-    "input_tokens": [0, 10, -1, 1.5],
-    "output_tokens": [0, 10, -1],
-    "cache_creation_tokens": [0, 10, -1],
+    "retry_after_s": [0, 30.5, 1e300, -1],
+    "input_tokens": [0, 10, -1, 1.5, 10**9, 10**9 + 1, 2**62, 2**64],
+    "output_tokens": [0, 10, -1, 10**9, 10**9 + 1],
+    "cache_creation_tokens": [0, 10, -1, 10**9, 10**9 + 1],
     "emitter_id": ["e", 1],
     "generation": [0, 3, -1],
     "lease_id": ["l", 1],
@@ -126,6 +126,24 @@ def test_an_invalid_execution_is_refused_with_field_and_reason(message, field, r
         decode_execution(message)
     assert error.value.field == field
     assert reason in error.value.reason
+
+
+@table(
+    ("field", "least", "most"),
+    [
+        ("execution_time_ms", 31_536_000_001, "31536000000"),
+        ("input_tokens", 10**9 + 1, "1000000000"),
+        ("output_tokens", 2**62, "1000000000"),
+        ("cache_creation_tokens", 2**62, "1000000000"),
+        ("input_size", 2**40 + 1, "1099511627776"),
+        ("output_size", 2**53, "1099511627776"),
+        ("cost_usd", 1e9, "1000000"),
+    ],
+)
+def test_a_number_that_no_call_has_is_refused_with_its_field_and_the_largest_that_one_may_have(field, least, most):
+    with pytest.raises(InvalidExecutionError, match=most) as error:
+        decode_execution(json.dumps({"tool_name": "x", "status": "success", field: least}).encode())
+    assert error.value.field == field
 
 
 def test_null_means_absent_and_unknown_fields_are_skipped():

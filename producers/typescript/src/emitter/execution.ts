@@ -37,6 +37,16 @@ export interface Execution {
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
+/** The largest numbers of one call. The workers refuse an event with more. */
+export const MOST: Readonly<Record<string, number>> = {
+  durationMs: 31_536_000_000, // a year
+  inputTokens: 1e9,
+  outputTokens: 1e9,
+  cacheCreationTokens: 1e9,
+  costUsd: 1e6,
+  outputSize: 2 ** 40,
+};
+
 /** What the emitter adds itself. */
 export type ExecutionInput = Omit<Execution, "metric_id" | "recorded_at" | "emitter_id" | "service"> & {
   readonly recorded_at?: string;

@@ -1,6 +1,7 @@
 import { checkedClass, type Classification } from "../classify/classification.js";
 import { classifyResult, resultText, type TextRule } from "../classify/result.js";
 import { isRecord } from "../classify/tool-failure.js";
+import { MOST } from "../emitter/execution.js";
 import { CallTimeoutError } from "../errors.js";
 import { Rejection } from "../rejection.js";
 import type { Warnings } from "../wire/warnings.js";
@@ -163,7 +164,7 @@ function usedBy(options: AnyOptions, error: unknown): CallValues {
     const given = isRecord(found)
       ? USAGE.map((name) => [name, found[name]]).filter(([, value]) => value !== undefined)
       : [];
-    return given.every(([, value]) => typeof value === "number" && value >= 0 && Number.isFinite(value))
+    return given.every(([name, value]) => typeof value === "number" && value >= 0 && value <= MOST[name as string]!)
       ? (Object.fromEntries(given) as Usage)
       : {};
   } catch {

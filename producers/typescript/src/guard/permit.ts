@@ -3,7 +3,7 @@ import { familyResultKind, resultKind, statusOf } from "../breaker/values.js";
 import type { ErrorClass } from "../breaker/policy.js";
 import { IGNORE, checkedClass, type Classification, type Classifier } from "../classify/classification.js";
 import { classify } from "../classify/classify.js";
-import type { ExecutionInput } from "../emitter/execution.js";
+import { MOST, type ExecutionInput } from "../emitter/execution.js";
 import type { Outcome } from "../emitter/outcomes.js";
 import { SwitchgearError } from "../errors.js";
 import { redact } from "../text/redact.js";
@@ -118,8 +118,9 @@ export class Permit {
     values: CallValues,
   ): void {
     for (const [name, value] of Object.entries(values)) {
-      if (typeof value === "number" && !(value >= 0 && Number.isFinite(value))) {
-        throw new SwitchgearError(`${name} is ${value}.`, "Report a number of at least 0.");
+      const most = MOST[name] ?? Number.MAX_VALUE;
+      if (typeof value === "number" && !(value >= 0 && value <= most)) {
+        throw new SwitchgearError(`${name} is ${value}.`, `Report a number from 0 to ${most}.`);
       }
     }
     if (!this.#reported) {

@@ -348,11 +348,27 @@ GLOBBED = [
     "mcp:weather:get_forecast", "mcp:weather", "MCP:weather:x", "é", "\U0001f600", "\U0001f600x", "a\nb", "xaxxb", "a" * 250,
 ]  # fmt: skip
 PATTERNS = ["mcp:*:*", "", "mcp:*:*,http:*", "*:*"]
-MARKED = ["search", "a|b", "search|user=ana", "x|session=", "mcp:a|family", "|family|family", "100%25", "%7Cuser=", "|family\n", "é%|"]
+MARKED = [
+    "search",
+    "a|b",
+    "search|user=ana",
+    "x|session=",
+    "mcp:a|family",
+    "|family|family",
+    "100%25",
+    "%7Cuser=",
+    "|family\n",
+    "é%|",
+]
 CUSUMS = [(0.1, 0.5, 1_000_000), (0.05, 0.2, 10_000), (0.01, 0.9, 1000), (0.3, 0.4, 500)]
 CIRCUITS: list[tuple[str, CircuitScope, str]] = [
     *((name, scope, "") for name in MARKED for scope in ("tool", "family")),
-    *((name, scope, whose) for name in MARKED for scope in ("user", "session") for whose in ("ana", "|family", "a|user=b%7C")),
+    *(
+        (name, scope, whose)
+        for name in MARKED
+        for scope in ("user", "session")
+        for whose in ("ana", "|family", "a|user=b%7C")
+    ),
 ]
 NUMBERS = [0.5, 1 / 3, 100, 12.5, 1e-7, 123456789.0, 0.0001, 99999.96, 3]
 

@@ -18,7 +18,7 @@ from switchgear_sinks.store import Database
 MEAN_OVER: Final = timedelta(hours=24)
 """The mean cost of a failed call is that of the failed calls from so long before the opening until now."""
 TOP_SERVICES: Final = 5
-REFUSED: Final = "if(JSONHas(metadata, 'refused'), JSONExtractUInt(metadata, 'refused'), 1)"
+REFUSED: Final = "if(JSONHas(metadata, 'refused'), least(JSONExtractUInt(metadata, 'refused'), 1000000000), 1)"
 """Calls that one ``rejected`` event stands for: a process sums up what a circuit refuses within a second."""
 _OPENED: Final = (
     "fromUnixTimestamp64Micro(transform(tool_name, {names:Array(String)}, {opened:Array(Int64)}, toInt64(0)), 'UTC')"

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from switchgear_schemas.enums import MOST_MS, MOST_TOKENS
 from tests.support.fleet import COUNTING, OnePolicy, World, at, event
+from tests.support.table import table
 
 
 def test_every_call_is_counted_once_in_its_circuit():
@@ -158,22 +160,36 @@ def test_a_policy_of_scope_user_has_a_circuit_per_user():
     assert world.row("search|user=u1").total_failed == 1
 
 
-def test_absurd_numbers_are_folded_like_any():
+def test_the_largest_numbers_are_folded_like_any():
     world = World()
     for _ in range(3):
         world.say(
             "error",
             error_class="rate_limited",
             retry_after_s=1e308,
-            execution_time_ms=1e308,
-            input_tokens=2**63 - 1,
-            output_tokens=2**63 - 1,
-            cache_creation_tokens=2**63 - 1,
+            execution_time_ms=MOST_MS,
+            input_tokens=MOST_TOKENS,
+            output_tokens=MOST_TOKENS,
+            cache_creation_tokens=MOST_TOKENS,
         )
     world.run_all()
     assert world.records()[-1].state == "open"
     world.start()
     assert world.row().total_calls == 3
+
+
+@table(
+    ("field", "number"),
+    [("execution_time_ms", 1e300), ("input_tokens", 2**62), ("output_size", 2**53), ("cost_usd", 1e300)],
+)
+def test_a_number_that_no_call_has_is_a_dead_letter_and_counts_as_nothing(field, number):
+    world = World()
+    world.say("success")
+    world.say("success", **{field: number})
+    world.run_all()
+    assert world.row().total_calls == 1
+    (letter,) = world.dead
+    assert (letter.field, "<=" in letter.reason) == (field, True)
 
 
 def test_a_long_error_is_cut():

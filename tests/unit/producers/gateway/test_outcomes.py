@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from switchgear_gateway import outcomes
@@ -56,6 +57,17 @@ def test_an_event_says_when_the_call_ended_and_not_when_its_outcome_came():
     unknown = execution_of(permit(), Outcome(status="success"), NOW + 500)
     assert unknown.recorded_at.timestamp() == NOW + 500
     assert unknown.execution_time_ms == 500_000
+
+
+@table(
+    ("field", "most"),
+    [("duration_ms", 31_536_000_000), ("input_tokens", 10**9), ("output_tokens", 10**9), ("cost_usd", 10**6)],
+)
+def test_the_numbers_of_an_outcome_fit_its_event(field, most):
+    given = msgspec.convert({"status": "success", field: most}, Outcome)
+    execution_of(permit(), given, NOW)
+    with pytest.raises(msgspec.ValidationError, match=f"<= {most}"):
+        msgspec.convert({"status": "success", field: most * 2}, Outcome)
 
 
 def test_an_event_is_never_recorded_in_the_future():

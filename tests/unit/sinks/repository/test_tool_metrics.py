@@ -7,8 +7,10 @@ import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
 
 from switchgear_schemas import ToolExecution
+from switchgear_schemas.enums import MOST_MS, MOST_TOKENS
 from switchgear_schemas.execution import ToolMetric
 from switchgear_sinks.repository import ToolMetricsRepository
+from switchgear_sinks.repository.tool_metrics import to_metric
 from tests.bench.queries_plan import Recording, readings
 from tests.support.engine import call, store_calls
 
@@ -60,6 +62,22 @@ async def test_a_recorded_metric_comes_back_as_it_was(repository):
     assert await repository.record(metric) is metric
     assert await repository.get_recent_executions("mcp:weather:get_forecast") == [metric]
     assert await repository.get_recent_errors() == [metric]
+
+
+async def test_sums_of_the_largest_tokens_never_wrap(store):
+    most = {"input_tokens": MOST_TOKENS, "output_tokens": MOST_TOKENS, "cache_creation_tokens": MOST_TOKENS}
+    await store_calls(store, [call("t", **most) for _ in range(10)])
+    tokens = "sum(input_tokens + output_tokens + cache_creation_tokens)"
+    found = await store.query(f"SELECT toTypeName({tokens}), {tokens} FROM tool_metrics")
+    assert found.result_rows == [("UInt64", 30 * MOST_TOKENS)]
+    assert 3 * MOST_TOKENS * 6_000_000_000 < 2**64, "nor of six billion such calls"
+
+
+def test_a_row_of_a_release_without_bounds_is_cut_where_it_is_read():
+    row = {"tool_name": "t", "status": "success", "execution_time_ms": 1e300, "input_tokens": 2**62, "cost_usd": 1e300}
+    found = to_metric(row | {"output_size": 2**53})
+    assert (found.execution_time_ms, found.input_tokens) == (MOST_MS, MOST_TOKENS)
+    assert (found.output_size, found.cost_usd) == (2**40, 10**6)
 
 
 async def test_minimal_metric_comes_back_with_defaults_only(repository):

@@ -14,6 +14,7 @@ from switchgear_schemas.execution import LATEST, MAX_EVENT_BYTES, ToolExecution
 from switchgear_sinks.writer.rows import ExecutionRows, StrictExecution, read_strictly
 from tests.support.records import NOON_MS, HandMadeRecord, records
 from tests.support.records import execution as _execution
+from tests.support.shared import shared_folder
 from tests.support.table import table
 
 MAKER = ExecutionRows()
@@ -61,6 +62,15 @@ def test_a_timestamp_that_the_worker_cannot_count_from_is_a_dead_letter(stamp: i
 
 def test_the_strict_decoder_knows_every_field_of_the_contract_and_no_other() -> None:
     assert set(StrictExecution.__struct_fields__) == set(ToolExecution.model_fields)
+
+
+def test_the_numbers_of_the_public_reports_that_no_call_has_are_dead_letters() -> None:
+    cases = json.loads((shared_folder() / "acceptance" / "found_2026_11.json").read_text())["cases"]
+    by_name = {case["name"]: json.dumps(case["input"]).encode() for case in cases if case["kind"] == "execution"}
+    field, reason = dead_reason(by_name["a duration that no call has"])
+    assert (field, "31536000000" in reason) == ("execution_time_ms", True)
+    field, reason = dead_reason(by_name["tokens that overflow a sum"])
+    assert (field, "1000000000" in reason) == ("input_tokens", True)
 
 
 @table(

@@ -72,6 +72,14 @@ def test_the_call_id_of_the_model_is_kept(name):
     assert {"call_oslo", "call_rome"} <= {each.metadata["call_id"] for each in calls_in(sample(name))}
 
 
+def test_tokens_and_a_duration_beyond_what_a_call_has_are_cut_and_the_call_is_kept():
+    attributes = TOOL | {"gen_ai.usage.input_tokens": 2**62, "gen_ai.usage.output_tokens": 3}
+    (call,) = calls_in(span_request({"id": 1, "attributes": attributes}))
+    assert (call.input_tokens, call.output_tokens) == (10**9, 3)
+    (call,) = logged_calls_in(log_request("claude_code.tool_result", CLAUDE | {"duration_ms": "1e300"}))
+    assert call.execution_time_ms == 31_536_000_000
+
+
 def test_times_and_trace_context_are_those_of_the_span():
     (call,) = calls_in(span_request({"id": 7, "at": 0, "until": 250}))
     assert call.execution_time_ms == 250
