@@ -36,6 +36,7 @@ _ROLES: Final[dict[str, tuple[Role, ...]]] = {
     "/v1/hooks/claude-code": (Role.EMIT,),
     "/v1/traces": (Role.EMIT,),
     "/v1/logs": (Role.EMIT,),
+    "/v1/sources": (Role.READ, Role.EMIT),
     "/v1/circuits": (Role.READ, Role.EMIT),  # who emits enforces, too
     "/v1/circuits/stream": (Role.READ, Role.EMIT),
     "/metrics": (Role.READ,),

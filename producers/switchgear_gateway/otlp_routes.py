@@ -8,10 +8,13 @@ from typing import Any, Final
 
 import grpc
 from prometheus_client import CollectorRegistry, Gauge
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from switchgear_access.authenticator import Authenticator
 from switchgear_access.errors import InvalidCredentialsError, KeysUnavailableError
+from switchgear_access.middleware import principal_of
 from switchgear_access.principal import LOCAL, Principal, Role
 from switchgear_access.problem import ProblemError
 from switchgear_gateway.bodies import Budget
@@ -30,6 +33,7 @@ _FORMATS: Final = {
     media: {"schema": {"type": "string" if "protobuf" in media else "object"}}
     for media in ("application/x-protobuf", "application/json")
 }
+_SOURCES: Final = {"application/json": {"schema": {"type": "object"}}}
 
 
 class Senders:
@@ -87,7 +91,7 @@ class Senders:
 
 
 class OtlpRoutes:
-    """``POST /v1/traces`` and ``POST /v1/logs``.
+    """``POST /v1/traces``, ``POST /v1/logs``, and ``GET /v1/sources``, which says why calls are missing.
 
     Args:
         ingest: Makes executions of spans and log records.
@@ -102,6 +106,7 @@ class OtlpRoutes:
         self.routes = [
             Route("/v1/traces", receiver.traces, methods=["POST"]),
             Route("/v1/logs", receiver.logs, methods=["POST"]),
+            Route("/v1/sources", self.sources, methods=["GET"]),
         ]
         for name, help_text in (
             ("records", "Spans and log records."),
@@ -111,6 +116,27 @@ class OtlpRoutes:
         ):
             gauge = Gauge(f"switchgear_gateway_otlp_{name}", f"OTLP: {help_text}", registry=registry)
             gauge.set_function(partial(getattr, ingest.counts, name))
+        unmatched = Gauge(
+            "switchgear_gateway_otlp_unmatched",
+            "OTLP: Spans that look like tool calls, and that no mapping reads. GET /v1/sources has their libraries.",
+            registry=registry,
+        )
+        unmatched.set_function(lambda: ingest.counts.unmatched.total)
+
+    async def sources(self, request: Request) -> Response:
+        """Answer ``GET /v1/sources``: what arrived as OTLP since the start, and why calls are missing. A tenant sees its own reasons."""
+        counts, tenant = self._ingest.counts, principal_of(request.scope).tenant
+        return JSONResponse(
+            {
+                "records": counts.records,
+                "calls": counts.calls,
+                "unmatched": [
+                    {"scope": each.what, "spans": each.number, "example": each.example}
+                    for each in counts.unmatched.of(tenant)
+                ],
+                "refused": [{"why": each.what, "calls": each.number} for each in counts.refused.of(tenant)],
+            }
+        )
 
     async def run(self) -> None:
         """Send calls that waited for a better span."""
@@ -133,6 +159,12 @@ class OtlpRoutes:
         return {
             "/v1/traces": item("Take an OTLP ExportTraceServiceRequest."),
             "/v1/logs": item("Take an OTLP ExportLogsServiceRequest."),
+            "/v1/sources": {
+                "get": {
+                    "summary": "Count what arrived as OTLP since the start, and say why calls are missing.",
+                    "responses": {"200": {"description": "The counts.", "content": _SOURCES}},
+                }
+            },
         }
 
 

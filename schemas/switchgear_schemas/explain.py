@@ -91,7 +91,9 @@ def _failure_count(facts: _Facts) -> str:
 
 
 def _failure_rate(facts: _Facts) -> str:
-    return f"{_share_of_calls(facts)} failed{_share(facts)}"
+    failed = max(_part(facts), facts.failed or 0)  # if some count half, the share is less
+    share = _of_calls(failed, facts) if facts.sample else "too many calls"
+    return f"{share} failed{_share(facts)}"
 
 
 def _slow_rate(facts: _Facts) -> str:

@@ -13,6 +13,7 @@ from cyclopts.validators import Number
 
 from switchgear_cli.discovery import API, KAFKA, find_system
 from switchgear_cli.doctor.checks import Check, Finding, as_json, as_table, run_checks, worst
+from switchgear_cli.doctor.events import gateway_of
 from switchgear_cli.doctor.kafka import KafkaChecks
 from switchgear_cli.doctor.permissions import Role
 from switchgear_cli.doctor.servers import ServerChecks, workers_of
@@ -31,7 +32,7 @@ async def doctor(
     api_url: str | None = None,
     json: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
-    """Check brokers, topics, permissions, clocks, workers, sinks, alerts, ClickHouse and the API, and say what to do.
+    """Check brokers, topics, permissions, clocks, workers, sinks, alerts, ClickHouse, the API and stored calls, and say what to do.
 
     All checks run, each with a time limit, whatever the others find. Nothing is changed.
     Exit codes: 0 nothing failed (there may be warnings), 1 a check failed.
@@ -54,7 +55,8 @@ async def doctor(
             checks = [Check("settings", lambda: _known(wrong))]
         else:
             configure_client_logging(system.settings)
-            servers = ServerChecks(system.settings, warnings, workers_of(system, worker_url), timeout).checks()
+            workers, gateway = workers_of(system, worker_url), gateway_of(system)
+            servers = ServerChecks(system.settings, warnings, workers, timeout, gateway).checks()
             checks = [*servers[:2], *KafkaChecks(system.settings, role, timeout).checks(), *servers[2:]]
     results = await run_checks(checks, timeout)
     if json:

@@ -17,6 +17,7 @@ from switchgear_access.authenticator import Authenticator
 from switchgear_access.listening import tls_options
 from switchgear_cli.discovery import System
 from switchgear_cli.doctor.checks import Check, Finding, SkippedError, joined
+from switchgear_cli.doctor.events import events_finding
 from switchgear_cli.doctor.kafka import clock_finding
 from switchgear_cli.reads.client import ApiClient
 from switchgear_cli.up_record import UpRecord
@@ -62,12 +63,14 @@ class ServerChecks:
         warnings: What loading them warned about.
         workers: The workers of the system.
         limit_s: The longest time of each check, in seconds.
+        gateway_url: Where the gateway is. Empty if that isn't known.
     """
 
     settings: Settings
     warnings: Sequence[str]
     workers: Workers
     limit_s: float
+    gateway_url: str = ""
 
     def checks(self) -> list[Check]:
         """Return the checks, in the order in which to show them."""
@@ -75,6 +78,7 @@ class ServerChecks:
             Check("settings", self.loaded),
             Check("files", self.files),
             Check(API, self.api),
+            Check("events", self.events, API),
             Check("worker's health", self.worker),
             Check("ClickHouse", self.clickhouse),
         ]
@@ -115,6 +119,10 @@ class ServerChecks:
                 return Finding("fail", f"{api.url} is not ready: {', '.join(bad) or 'no reason given'}.", todo)
             count = len(api.circuits()["circuits"])
             return Finding("ok", f"{api.url} is ready, and shows {count} circuits.")
+
+    async def events(self) -> Finding:
+        """Look whether calls were stored lately, and if not, why."""
+        return await asyncio.to_thread(events_finding, self.settings, self.gateway_url, self.limit_s)
 
     async def worker(self) -> Finding:
         """Ask the workers for their health."""

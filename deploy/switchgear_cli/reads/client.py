@@ -115,6 +115,10 @@ class ApiClient:
         content = _object(answer)
         return self._having("status", content or {}, answer.status_code)
 
+    def sources(self) -> dict[str, Any]:
+        """Return what a gateway got as OTLP, and why calls are missing. Only a gateway has this route."""
+        return self._having("unmatched", self._get("/v1/sources"))
+
     def known(self) -> dict[str, Any]:
         """Return the circuits and names that an operator can command, and what ``policy set`` has values for."""
         return self._get("/v1/console/known")

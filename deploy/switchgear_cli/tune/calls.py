@@ -133,6 +133,7 @@ def _trimmed(event: Execution) -> Execution:
         session_id=event.session_id,
         execution_time_ms=event.execution_time_ms,
         error_class=event.error_class,
+        evidence=event.evidence,
         retry_after_s=event.retry_after_s,
         input_tokens=event.input_tokens,
         output_tokens=event.output_tokens,

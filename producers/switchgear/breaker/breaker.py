@@ -207,7 +207,7 @@ class Breaker(CircuitFields):
         moved = self.advance(now)
         if generation is None:
             until = self.open_until
-            if until is None or started_at is None or started_at < until or result.kind is _IGNORED:
+            if until is None or started_at is None or started_at < until or result.kind is _IGNORED or result.weak:
                 return moved
             moved = self._end_wait() or moved
         elif generation != self.generation or self._half_open is None or not self._half_open.give_back(lease_id):
@@ -348,7 +348,8 @@ class Breaker(CircuitFields):
         breached = self._evidence.add(self.clock, result)
         if self._ramp is None:
             return breached
-        self._ramp.add(failed=kind is _FAILURE)
+        if not result.weak:
+            self._ramp.add(failed=kind is _FAILURE)
         return True
 
     def _judge(self) -> Transition | None:

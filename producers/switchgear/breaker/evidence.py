@@ -12,6 +12,7 @@ import msgspec
 from switchgear.breaker.cusum import OFF, Detector, solve
 from switchgear.breaker.states import STALE_S
 from switchgear.breaker.values import Cause, Counts, Result, ResultKind
+from switchgear.breaker.weak import COUNT_HALF, WEAK_SHARE, Weak
 from switchgear.breaker.windows import CountWindow, TimeWindow
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class Evidence:
         """Calls since the sum was last zero, and how many of them failed. They have a meaning only while the sum is above zero."""
         self.callers = Reporters(limits.minimum_reporters)
         self.failers = Reporters(limits.minimum_reporters)
+        self.weak = Weak()
         self.called: dict[str, None] = {}
         """Tools that were called since the evidence was cleared, up to the number that the policy asks for."""
         self.failing_tools = Reporters(limits.minimum_tools)
@@ -107,6 +109,7 @@ class Evidence:
         self.cusum = 0
         self.callers.seen.clear()
         self.failers.seen.clear()
+        self.weak = Weak()
         self.called.clear()
         self.failing_tools.seen.clear()
 
@@ -138,14 +141,18 @@ class Evidence:
         if not window.failed and not window.slow:
             return False
         calls = window.calls
+        weak = self.weak.count(window.oldest) if self.weak.total else 0
         return (
             self.streak >= limits.consecutive
             or (
                 calls >= limits.minimum_calls
-                and (window.failed / calls >= limits.rate or window.slow / calls >= limits.slow_rate)
+                and (
+                    (window.failed - weak * WEAK_SHARE) / calls >= limits.rate
+                    or window.slow / calls >= limits.slow_rate
+                )
             )
             or self.cusum >= limits.cusum.height
-            or window.failed >= limits.count
+            or window.failed - weak >= limits.count
             or window.tokens >= limits.tokens
         )
 
@@ -157,6 +164,9 @@ class Evidence:
 
     def _add_failure(self, now: float, result: Result, slow: bool) -> None:
         self.window.add_failed(now, slow, result.tokens)
+        if result.weak:
+            self.weak.add(self.window.stamp)
+            return
         self.counted_at = now
         self.streak += 1
         detector = self.limits.cusum
@@ -220,14 +230,17 @@ class Evidence:
     def _first_breach(self, policy: BreakerPolicy) -> Cause | None:  # noqa: PLR0911 - one return per rule
         """Return the first breached rule, in the order of the documentation."""
         limits, window, streak = self.limits, self.window, self.streak
-        calls, failed = window.calls, window.failed
+        calls, weak = window.calls, self.weak.count(window.oldest)
+        failed = window.failed - weak
         if streak >= limits.consecutive:
             return Cause("consecutive_failures", float(streak), float(limits.consecutive), streak, failed=streak)
         if failed >= limits.count:
             return self._in_window(policy, "failure_count", failed, limits.count)
         if calls >= limits.minimum_calls:
-            if failed / calls >= limits.rate:
-                return self._in_window(policy, "failure_rate", failed / calls, limits.rate)
+            share = (failed + weak * WEAK_SHARE) / calls
+            if share >= limits.rate:
+                cause = self._in_window(policy, "failure_rate", share, limits.rate)
+                return msgspec.structs.replace(cause, reason=COUNT_HALF) if weak else cause
             if window.slow / calls >= limits.slow_rate:
                 cause = self._in_window(policy, "slow_call_rate", window.slow / calls, limits.slow_rate)
                 return msgspec.structs.replace(cause, slow_call_duration_threshold_ms=limits.slow_ms)

@@ -17,6 +17,7 @@ from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.ramp import Ramp
 from switchgear.breaker.states import STATES
 from switchgear.breaker.values import Cause, Count, Instant
+from switchgear.breaker.weak import Weak
 from switchgear.breaker.windows import FAILED, SLOW
 from switchgear_schemas.enums import Mode
 from switchgear_schemas.errors import SwitchgearError
@@ -62,6 +63,8 @@ class SavedEvidence(msgspec.Struct, array_like=True):
     called: list[str] = []
     counted_at: Instant | None = None
     """None: there is neither a run nor a sum, or the release that wrote this did not keep the instant."""
+    weak: list[tuple[Count, Count]] = []
+    """Stamps, and how many failures of each count half. An older release counts them as a whole."""
 
 
 class Saved(msgspec.Struct, array_like=True):
@@ -130,6 +133,8 @@ def _check(saved: Saved, state: str) -> None:
     for entry in evidence.window:
         if not is_possible(entry):
             raise ValueError(f"its window holds {entry}")
+    if sum(number for _, number in evidence.weak) > _failed(evidence):
+        raise ValueError("more failures count half than there are failures")
 
 
 def _is_pane(entry: tuple[int, ...]) -> bool:
@@ -138,6 +143,13 @@ def _is_pane(entry: tuple[int, ...]) -> bool:
 
 def _is_call(entry: tuple[int, ...]) -> bool:
     return len(entry) == 2 and entry[0] <= FAILED | SLOW
+
+
+def _failed(evidence: SavedEvidence) -> int:
+    """Return the failures in the window, whose entries are possible."""
+    if evidence.window_type == "time":
+        return sum(entry[2] for entry in evidence.window)
+    return sum(entry[0] & FAILED for entry in evidence.window)
 
 
 def save_cause(cause: Cause | None) -> tuple[_SavedCause | None, _CauseDetails | None, int | None]:
@@ -159,6 +171,7 @@ def save_evidence(evidence: Evidence) -> SavedEvidence:
     """Return the evidence as it is, without empty panes."""
     window, limits = evidence.window, evidence.limits
     is_time = bool(window.panes)
+    evidence.weak.count(window.oldest)  # forgets those that left the window
     return SavedEvidence(
         window_type="time" if is_time else "count",
         size=float(window.size),
@@ -180,6 +193,7 @@ def save_evidence(evidence: Evidence) -> SavedEvidence:
         failing_tools=list(evidence.failing_tools.seen.items()),
         called=list(evidence.called),
         counted_at=evidence.counted_at if evidence.streak or evidence.cusum else None,
+        weak=list(evidence.weak.by_stamp.items()),
     )
 
 
@@ -205,6 +219,7 @@ def load_evidence(saved: SavedEvidence, policy: BreakerPolicy, now: float) -> Ev
         evidence.callers.seen = dict(saved.callers)
         evidence.failing_tools.seen = dict(saved.failing_tools)
         evidence.called = dict.fromkeys(saved.called)
+        evidence.weak = Weak(saved.weak)
     return evidence
 
 

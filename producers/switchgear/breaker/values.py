@@ -127,6 +127,7 @@ class Result(msgspec.Struct, frozen=True, gc=False):
         reporter: ``emitter_id`` of the process that called. Empty if it is not known.
         retry_after_s: Seconds that a rate-limited tool asked to wait.
         tool: The tool that was called, for the circuit of a family.
+        weak: Its source hides the kind of error. Such a failure counts half, and only in the rate of failures.
     """
 
     kind: ResultKind = ResultKind.SUCCESS
@@ -135,6 +136,7 @@ class Result(msgspec.Struct, frozen=True, gc=False):
     reporter: str = ""
     retry_after_s: float | None = None
     tool: str = ""
+    weak: bool = False
 
 
 def result_kind(status: Status, error_class: ErrorClass | None, policy: BreakerPolicy) -> ResultKind:

@@ -19,7 +19,7 @@ _TIMED_OUT: Final = re.compile(
     r"Timed out while waiting for response to \w+\. Waited [0-9.]+ seconds\.|Request '[\w/]+' timed out"
 )
 """What the MCP SDK 1 and 2 say after their own time limit, as the whole text."""
-_QUOTED: Final = re.compile(r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,80}(?=\(|: )", re.ASCII)
+_QUOTED: Final = re.compile(r"(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,80}(?=\(|:(?: |\Z))", re.ASCII)
 _ENDINGS: Final = ("Error", "Exception", "Timeout", "Interrupt", "Exit", "Warning", "Cancelled", "Retry")
 """How the names of exceptions end."""
 
@@ -33,7 +33,7 @@ def quoted_error(text: str) -> tuple[str, str] | None:
     if found is None or not found[0].endswith(_ENDINGS):
         return None
     rest = text[found.end() : MAX_TEXT]
-    if rest.startswith(": "):
+    if rest.startswith(":"):
         return found[0], rest[2:]
     said = rest[1:].rstrip().removesuffix(")")
     quoted = len(said) > 1 and said[0] == said[-1] and said[0] in "'\""

@@ -170,4 +170,5 @@ def result_of(event: Execution, policy: BreakerPolicy, kind: ResultKind | None =
         reporter=(event.emitter_id or "")[:MAX_EMITTER_ID],
         retry_after_s=None if wait_s is None else min(wait_s, MAX_RETRY_AFTER_S),
         tool=event.tool_name,
+        weak=event.evidence == "status_only",
     )

@@ -15,6 +15,28 @@ from switchgear_schemas.families import split_mcp_name
 
 _MAX_ID: Final = 256
 """The most characters of names that the exporter chooses, except the tool's, which is refused if it is too long."""
+SESSION: Final = (
+    "traceloop.association.properties.session_id",
+    "ai.telemetry.metadata.sessionId",
+    "ai.telemetry.metadata.session_id",
+    "gen_ai.conversation.id",
+    "session.id",
+    "langfuse.session.id",
+    "langsmith.metadata.session_id",
+    "langsmith.metadata.thread_id",
+    "langsmith.metadata.conversation_id",
+)
+"""Attributes with the agent's session. ``langsmith.trace.session_id`` is the project of LangSmith, and ``mcp.session.id`` a connection."""
+USER: Final = (
+    "traceloop.association.properties.user_id",
+    "ai.telemetry.metadata.userId",
+    "ai.telemetry.metadata.user_id",
+    "user.id",
+    "enduser.id",
+    "langfuse.user.id",
+    "langsmith.metadata.user_id",
+)
+"""Attributes with the user."""
 _UNKNOWN_SERVICE: Final = "unknown_service"
 """How the default ``service.name`` of OpenTelemetry's SDKs begins."""
 
@@ -42,7 +64,7 @@ def execution_of(
         failure: How the call failed, None for a success.
         call_id: Identifier that the model gave the call.
         duration_ms: Duration in milliseconds, if it isn't that of the span.
-        fields: Further fields of the execution.
+        fields: Further fields of the execution. Of a span, the session and the user are read here.
 
     Raises:
         UnusableRecordError: The name, the time or the trace is missing.
@@ -57,6 +79,7 @@ def execution_of(
         if len(record.trace_id) != 16 or len(record.span_id) != 8 or not any(record.trace_id):
             raise UnusableRecordError("the span has no valid trace id and span id")
         duration_ms = max(0, ended - started) / 1e6 if started else 0.0
+        fields = {"session_id": session_of(record.attributes), "user_id": user_of(record.attributes)} | fields
     known = {
         name: value[:_MAX_ID] if isinstance(value, str) else value
         for name, value in fields.items()
@@ -70,14 +93,27 @@ def execution_of(
         error_class=None if failure is None else failure.error_class,
         error_type=None if failure is None else failure.error_type,
         error_message=None if failure is None else failure.message,
+        evidence="full" if failure is None else failure.evidence,
         execution_time_ms=min(duration_ms or 0.0, MOST_MS),
         traceparent=_traceparent(record),
         service=_service(record.resource),
-        emitter_id=_emitter(record.resource),
+        emitter_id=_emitter(record, known.get("user_id") or known.get("session_id")),
         metadata=metadata,
         recorded_at=datetime.fromtimestamp(ended / 1e9, UTC),
         **known,
     )
+
+
+def session_of(attributes: Attributes) -> str | None:
+    """Return the agent's session that a span names, None if it names none."""
+    found = text(attributes, *SESSION)
+    return None if found is None else found[:_MAX_ID]
+
+
+def user_of(attributes: Attributes) -> str | None:
+    """Return the user that a span names, None if it names none."""
+    found = text(attributes, *USER)
+    return None if found is None else found[:_MAX_ID]
 
 
 def mcp_tool(server: str | None, tool: str | None) -> str | None:
@@ -140,10 +176,17 @@ def _service(resource: Attributes) -> str:
     return "" if name.startswith(_UNKNOWN_SERVICE) else name[:_MAX_ID]
 
 
-def _emitter(resource: Attributes) -> str:
-    """Return the process. Policies with ``minimum_reporters`` count processes by it."""
+def _emitter(record: Span | Log, person: str | None) -> str:
+    """Return the process. Policies with ``minimum_reporters`` count processes by it.
+
+    Coding agents write logs, usually without anything about their process. Then it is the user, which Claude Code and Codex name by an
+    id of the installation or the account, else the session: as a hash, because a user's id may be an address.
+    """
+    resource = record.resource
     instance = text(resource, "service.instance.id")
     if instance is None:
         host, pid = text(resource, "host.name", "k8s.pod.name", "container.id"), text(resource, "process.pid")
         instance = "-".join(part for part in (host, pid) if part is not None)
+    if not instance and person and isinstance(record, Log):
+        instance = f"~{hashlib.blake2b(person.encode(errors='replace'), digest_size=6).hexdigest()}"
     return "@".join(part for part in (_service(resource), instance) if part)[:_MAX_ID]

@@ -15,7 +15,7 @@ from switchgear.classify.result import MAX_TEXT, outage_in_text, refusal_in_text
 from switchgear.redaction import redact
 from switchgear_gateway.otlp.records import Span, text
 from switchgear_schemas import ToolExecution
-from switchgear_schemas.enums import ErrorClass, status_of
+from switchgear_schemas.enums import ErrorClass, Evidence, status_of
 
 _GENERIC: Final[frozenset[ErrorClass]] = frozenset({"unknown", "tool", "invalid_input"})
 """Classes of types that say little: frameworks raise them whatever failed. The message of a tool that you trust may say more."""
@@ -34,6 +34,24 @@ _FETCH_FAILED: Final = ("TypeError", "fetch failed")
 """The exception of Node's ``fetch`` for a connection that failed. A TypeError with another message is a mistake in the call."""
 _NAMELESS: Final = frozenset({"", "_OTHER", "Exception", "BaseException", "Error"})
 """What a source writes if it knows no type, or if it makes every error one of the same type, as LangSmith does."""
+_NEEDS_STATUS: Final = frozenset(
+    {
+        "AI_APICallError",
+        "APIError",
+        "APIStatusError",
+        "AioRpcError",
+        "ClientError",
+        "ClientResponseError",
+        "HTTPError",
+        "HTTPStatusError",
+        "MCPError",
+        "McpError",
+        "RpcError",
+    }
+)
+"""Types whose class is in a status or a code that no source writes beside them."""
+_QUOTES: Final = frozenset({"langsmith"})
+"""Scopes that write each exception as ``repr`` into the message of another one. What others quote may be the words of a tool."""
 _RPC_CODE: Final = re.compile(r"-32[0-9]{3}")
 _TYPE: Final = re.compile(r"[A-Za-z_][\w.$]{0,199}")
 _MAX_TYPE: Final = 200
@@ -46,25 +64,34 @@ class Failure(NamedTuple):
     error_type: str | None
     message: str | None
     """Redacted and truncated."""
+    evidence: Evidence = "full"
+    """What the source could tell: ``status_only`` if it hides the kind of error."""
 
 
-def failure(error_type: str | None, message: str | None, *, otherwise: ErrorClass = "unknown") -> Failure:
+def failure(
+    error_type: str | None, message: str | None, *, otherwise: ErrorClass = "unknown", scope: str = ""
+) -> Failure:
     """Return the class of a failure by its type and message.
 
     Args:
         error_type: A value of ``error.type`` or ``exception.type``: an exception's name, an HTTP status, a JSON-RPC code, or a word.
             Without one, or with one that says nothing, the type that the message begins with decides: ``ValueError('no such city')``.
         message: The message of the exception or of the status. A stack trace after it is removed.
-        otherwise: The class if neither says anything.
+        otherwise: The class if neither says anything. Another one than ``unknown`` is what the source shows in another way.
+        scope: The instrumentation library that wrote them.
     """
     said = (message or "").partition("Traceback (most recent call last)")[0].strip()[:MAX_TEXT]
     named = (error_type or "").strip()[:_MAX_TYPE]
+    hidden = named in _NAMELESS and scope not in _QUOTES  # a type that only the message names may be a tool's words
     while named in _NAMELESS and (inner := quoted_error(said)) is not None:
         named, said = inner
-    found = "transport" if (named, said) == _FETCH_FAILED else _by_type(named) or otherwise
+    by_type: ErrorClass | None = "transport" if (named, said) == _FETCH_FAILED else _by_type(named)
+    found = by_type or otherwise
+    if by_type is None:
+        hidden = otherwise == "unknown" and (hidden or named in _NAMELESS or named.rpartition(".")[2] in _NEEDS_STATUS)
     if found in _GENERIC:
         found = refusal_in_text(said) or found
-    return Failure(found, named or None, redact(said) if said else None)
+    return Failure(found, named or None, redact(said) if said else None, "status_only" if hidden else "full")
 
 
 def by_trusted_text(call: ToolExecution) -> ToolExecution:
@@ -74,7 +101,9 @@ def by_trusted_text(call: ToolExecution) -> ToolExecution:
     # "ConnectError: all connection attempts failed", as Python writes an exception: some patterns are about its name.
     named, said = (call.error_type or "").rpartition(".")[2], call.error_message or ""
     found = outage_in_text(f"{named}: {said}" if named else said)
-    return call if found is None else call.model_copy(update={"error_class": found, "status": status_of(found)})
+    if found is None:
+        return call
+    return call.model_copy(update={"error_class": found, "status": status_of(found), "evidence": "full"})
 
 
 def failure_of(span: Span, *, otherwise: ErrorClass = "unknown") -> Failure | None:
@@ -85,7 +114,8 @@ def failure_of(span: Span, *, otherwise: ErrorClass = "unknown") -> Failure | No
     caught = span.exception
     if named in {None, "_OTHER"} and caught is not None:
         named = caught.type
-    return failure(named, (caught.message if caught else "") or span.status_message, otherwise=otherwise)
+    said = (caught.message if caught else "") or span.status_message
+    return failure(named, said, otherwise=otherwise, scope=span.scope)
 
 
 @lru_cache(maxsize=1024)

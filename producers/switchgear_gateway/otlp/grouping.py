@@ -33,6 +33,7 @@ _MOST_TOOLS: Final = 64
 _DEEPEST: Final = 16
 """How many ancestors to look at."""
 _OUTAGES: Final = frozenset({"transport", "timeout", "server", "rate_limited"})
+_OF_FAILURE: Final = ("status", "error_class", "error_type", "error_message", "evidence")
 _WEAK_SCOPE: Final = "mcp-python-sdk"
 _Times = tuple[int, int]
 _CallId = tuple[bytes, str, str]
@@ -65,8 +66,8 @@ class SeenCall:
         return cls(
             execution,
             sender,
-            _key(sender.tenant, span.trace_id, span.span_id),
-            _key(sender.tenant, span.trace_id, b""),
+            span_key(sender.tenant, span.trace_id, span.span_id),
+            span_key(sender.tenant, span.trace_id, b""),
             plain_name(execution.tool_name),
             of_server,
             bool(span.parent_id) if of_server else weak and text(span.attributes, "error.type") is None,
@@ -180,7 +181,7 @@ class CallWindow:
         for span in spans:
             if (len(span.trace_id), len(span.span_id), len(span.parent_id)) == (16, 8, 8):
                 self._note_parent(
-                    _key(tenant, span.trace_id, span.span_id), _key(tenant, span.trace_id, span.parent_id)
+                    span_key(tenant, span.trace_id, span.span_id), span_key(tenant, span.trace_id, span.parent_id)
                 )
         by_trace: dict[bytes, list[SeenCall]] = defaultdict(list)
         for call in calls:
@@ -197,7 +198,7 @@ class CallWindow:
         for each in call.spans:
             self._times.pop(each.identity, None)
             self._counted.forget(each.key, each.tool)
-            for ancestor in self._ancestors(each.key):
+            for ancestor in self.ancestors(each.key):
                 self._covered.forget(ancestor, each.tool)
 
     def _decide(self, trace: bytes, new: Sequence[SeenCall], now: float) -> list[CountedCall]:
@@ -224,7 +225,7 @@ class CallWindow:
         for key, call in by_key.items():
             relatives = [
                 (depth, ancestor)
-                for depth, ancestor in enumerate(self._ancestors(key), 1)
+                for depth, ancestor in enumerate(self.ancestors(key), 1)
                 if ancestor in by_key and by_key[ancestor].tool == call.tool
             ]
             depth, outermost = relatives[-1] if relatives else (0, key)
@@ -232,7 +233,7 @@ class CallWindow:
         ordered = [[call for _, call in sorted(each, key=lambda one: one[0])] for each in groups.values()]
         return _joined_by_call_id(ordered)
 
-    def _ancestors(self, key: bytes) -> list[bytes]:
+    def ancestors(self, key: bytes) -> list[bytes]:
         """Return the known ancestors of a span, from its parent up."""
         found: list[bytes] = []
         while len(found) < _DEEPEST and (parent := self._parents.get(key)) is not None:
@@ -246,7 +247,7 @@ class CallWindow:
         times = self._times.get(call.identity)
         if times is not None and _overlap(times, call.times):
             return True
-        return any(self._counted.has(ancestor, call.tool) for ancestor in self._ancestors(call.key))
+        return any(self._counted.has(ancestor, call.tool) for ancestor in self.ancestors(call.key))
 
     def _count(self, members: Sequence[SeenCall]) -> CountedCall:
         for each in members:
@@ -255,7 +256,7 @@ class CallWindow:
                 if len(self._times) > self._remembered:
                     self._times.popitem(last=False)
             self._counted.note(each.key, frozenset({each.tool}))
-            for ancestor in self._ancestors(each.key):
+            for ancestor in self.ancestors(each.key):
                 self._covered.note(ancestor, frozenset({each.tool}))
         self.copies += len(members) - 1
         return CountedCall(merged(members), members[0].sender, tuple(members))
@@ -267,23 +268,28 @@ class CallWindow:
             self._parents.popitem(last=False)
         tools = self._covered.get(key)
         if tools:  # a span between a counted call and an ancestor that is still to come
-            for ancestor in self._ancestors(key):
+            for ancestor in self.ancestors(key):
                 self._covered.note(ancestor, tools)
+
+
+def _says_less(failed: ToolExecution) -> int:
+    """Return 0 for an outage, 1 for another failure whose kind is known, and 2 or 3 for those of sources that hide the kind."""
+    return 2 * (failed.evidence != "full") + (failed.error_class not in _OUTAGES)
 
 
 def merged(members: Sequence[SeenCall]) -> ToolExecution:
     """Return the execution of a call that several spans describe, from the outermost to the innermost.
 
     The outermost span that isn't a server's decides. If any span failed, the call failed, because frameworks and clients may hide it.
-    Among failures an outage says most. The name with a server is the most exact.
+    Among failures an outage says most, but not one that its source only guessed. The name with a server is the most exact.
     """
     callers = [each.execution for each in members if not each.of_server]
     executions = callers + [each.execution for each in members if each.of_server]
     chosen, failed = executions[0], [each for each in executions if each.status != "success"]
     changes: dict[str, object] = {}
     if failed:
-        reason = next((each for each in failed if each.error_class in _OUTAGES), failed[0])
-        changes = {name: getattr(reason, name) for name in ("status", "error_class", "error_type", "error_message")}
+        reason = min(failed, key=_says_less)
+        changes = {name: getattr(reason, name) for name in _OF_FAILURE}
     exact = next((each for each in executions if each.tool_name.startswith("mcp:")), None)
     if exact is not None:
         changes["tool_name"] = exact.tool_name
@@ -310,5 +316,6 @@ def _overlap(one: _Times, other: _Times) -> bool:
     return one[0] < other[1] and other[0] < one[1]
 
 
-def _key(tenant: str, trace_id: bytes, span_id: bytes) -> bytes:
+def span_key(tenant: str, trace_id: bytes, span_id: bytes) -> bytes:
+    """Return the key of a span, or of a trace if ``span_id`` is empty."""
     return tenant.encode() + b"\0" + trace_id + span_id

@@ -14,12 +14,14 @@ from typing import Final, Generic, NamedTuple, TypeVar
 import pydantic
 
 from switchgear.runtime.throttled_log import BoundedLog
+from switchgear_gateway.otlp.context import TraceContext
 from switchgear_gateway.otlp.decoding import Encoding, logs_from, traces_from
 from switchgear_gateway.otlp.executions import UnusableRecordError
 from switchgear_gateway.otlp.failures import by_trusted_text
 from switchgear_gateway.otlp.grouping import MOST_REMEMBERED, CallWindow, CountedCall, SeenCall
-from switchgear_gateway.otlp.mappings import of_log, of_span
+from switchgear_gateway.otlp.mappings import is_recognised, of_log, of_span
 from switchgear_gateway.otlp.records import Log, Span, logs_of, spans_of
+from switchgear_gateway.otlp.sources import IngestCounts, looks_like_a_tool
 from switchgear_gateway.otlp.submission import Result, Sender, TryAgainError
 from switchgear_schemas import ToolExecution
 from switchgear_schemas.globs import matches
@@ -50,20 +52,6 @@ class Answer(NamedTuple):
     """Some of the reasons; empty if there are none."""
 
 
-@dataclass(slots=True)
-class IngestCounts:
-    """What arrived since the start."""
-
-    records: int = 0
-    """Spans and log records."""
-    calls: int = 0
-    """Tool calls that were acknowledged."""
-    rejected: int = 0
-    """Tool calls that can't be used."""
-    lost: int = 0
-    """Calls that waited for a better span and could not be sent afterwards."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Calls(Generic[R]):
     """What a body has."""
@@ -73,6 +61,8 @@ class _Calls(Generic[R]):
     """The tool calls among the records."""
     reasons: list[str]
     """Why each of the others among the tool calls can't be used."""
+    unmatched: list[R]
+    """Those that look like tool calls, but no mapping reads them."""
 
 
 @dataclass(slots=True)
@@ -102,6 +92,7 @@ class Ingest:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._window = window or CallWindow()
+        self._context = TraceContext()
         self._outages_in_text = outages_in_text
         self._clock = clock
         self._logged: OrderedDict[bytes, None] = OrderedDict()
@@ -134,8 +125,11 @@ class Ingest:
         """
         found = await _apart(_in_traces, body, encoding)
         self.counts.records += len(found.records)
+        for span in found.unmatched:
+            self.counts.unmatched.note(sender.tenant, span.scope, span.name)
         calls = [SeenCall.of(span, self._judged(execution), sender) for span, execution in found.executions]
-        ready = self._window.add(sender.tenant, found.records, calls, self._clock())
+        self._context.note(sender.tenant, found.records, frozenset(each.key for each in calls))
+        ready = self._completed(self._window.add(sender.tenant, found.records, calls, self._clock()))
         batch = _Batch([each.execution for each in ready], [partial(self._window.forget, each) for each in ready])
         return await self._sent(batch, sender, found.reasons, resent=resent)
 
@@ -164,6 +158,10 @@ class Ingest:
             batch.undo.append(partial(self._logged.pop, key, None))
         return await self._sent(batch, sender, found.reasons, resent=resent)
 
+    def _completed(self, calls: Iterable[CountedCall]) -> list[CountedCall]:
+        """Return calls with what other spans of their traces say about them."""
+        return [self._context.complete(each, self._window.ancestors(each.spans[0].key)) for each in calls]
+
     def _judged(self, execution: ToolExecution) -> ToolExecution:
         """Return an execution with the class that its text tells, if the user trusts the texts of its tool."""
         trusted = any(matches(glob, execution.tool_name) for glob in self._outages_in_text)
@@ -181,7 +179,7 @@ class Ingest:
         Args:
             everything: Send the others too, because the process ends or loses its partitions.
         """
-        due = self._window.due(float("inf") if everything else self._clock())
+        due = self._completed(self._window.due(float("inf") if everything else self._clock()))
         unsent, self._unsent = self._unsent, []
         by_sender: dict[int, list[tuple[CountedCall, int]]] = {}
         for call, attempts in [*unsent, *((call, 0) for call in due)]:
@@ -192,6 +190,7 @@ class Ingest:
             failed = set(range(len(calls))) if result.retry_after_s is not None else set(result.unknown)
             self.counts.calls += len(calls) - len(failed) - len(result.rejected)
             self.counts.rejected += len(result.rejected)
+            self._refused(calls[0][0].sender, [reason for _, reason in result.rejected])
             self._keep([(call, tried + 1) for index, (call, tried) in enumerate(calls) if index in failed])
 
     async def close(self, *, limit_s: float = 5.0) -> None:
@@ -230,9 +229,14 @@ class Ingest:
             batch.undo[index]()
         self.counts.calls += len(batch.executions) - len(again) - refused_later
         self.counts.rejected += unusable + refused_later
+        self._refused(sender, reasons)
         if again:
             raise TryAgainError(f"{len(again)} tool calls were not acknowledged.", retry_after_s=retry_after_s)
         return Answer(unusable + refused_later, "; ".join(dict.fromkeys(reasons[: 10 * _MOST_REASONS]))[:500])
+
+    def _refused(self, sender: Sender, reasons: Iterable[str]) -> None:
+        for reason in reasons:
+            self.counts.refused.note(sender.tenant, reason.partition(", got ")[0])
 
     def _parts(self, batch: _Batch, *, resent: bool) -> list[tuple[list[int], bool]]:
         parts: dict[bool, list[int]] = {False: [], True: []}
@@ -259,7 +263,9 @@ async def _apart(read: Callable[[bytes, Encoding], _Calls[R]], body: bytes, enco
 
 
 def _in_traces(body: bytes, encoding: Encoding) -> _Calls[Span]:
-    return _calls_in(spans_of(traces_from(body, encoding)), of_span)
+    found = _calls_in(spans_of(traces_from(body, encoding)), of_span)
+    found.unmatched.extend(span for span in found.records if looks_like_a_tool(span) and not is_recognised(span))
+    return found
 
 
 def _in_logs(body: bytes, encoding: Encoding) -> _Calls[Log]:
@@ -267,7 +273,7 @@ def _in_logs(body: bytes, encoding: Encoding) -> _Calls[Log]:
 
 
 def _calls_in(records: Iterable[R], mapping: Callable[[R], ToolExecution | None]) -> _Calls[R]:
-    found: _Calls[R] = _Calls([], [], [])
+    found: _Calls[R] = _Calls([], [], [], [])
     for record in records:
         found.records.append(record)
         execution = _mapped(mapping, record, found.reasons)

@@ -29,7 +29,7 @@ from tests.support.up import Up
 pytestmark = pytest.mark.timeout(400)
 ALL = [
     "settings", "files", "brokers", "topics", "replicas", "permissions", "broker's clock", "workers", "sinks", "alerts",
-    "circuits", "API", "worker's health", "ClickHouse",
+    "circuits", "API", "events", "worker's health", "ClickHouse",
 ]  # fmt: skip
 
 

@@ -62,6 +62,11 @@ def of_span(span: Span) -> ToolExecution | None:
     return None if found is None or _GUARDED & span.attributes.keys() else found.to_execution(span)
 
 
+def is_recognised(span: Span) -> bool:
+    """Return whether a mapping takes the span for a tool call."""
+    return any(each.detects(span) for each in SPAN_MAPPINGS)
+
+
 def of_log(log: Log) -> ToolExecution | None:
     """Return the tool call that a log record describes, None for any other record.
 

@@ -36,6 +36,4 @@ def to_execution(span: Span) -> ToolExecution:
         tool=from_claude_name(span.name),
         failure=failed,
         call_id=None if call_id is None else call_id.strip('"'),  # the value is JSON
-        session_id=text(found, "session.id", "langfuse.session.id"),
-        user_id=text(found, "user.id", "langfuse.user.id"),
     )

@@ -38,8 +38,6 @@ def to_execution(span: Span) -> ToolExecution:
         convention=CONVENTION,
         tool=mcp_tool(_server(span), tool),
         failure=failure_of(span),
-        session_id=text(found, "gen_ai.conversation.id", "session.id"),
-        user_id=text(found, "user.id", "enduser.id"),
     )
 
 

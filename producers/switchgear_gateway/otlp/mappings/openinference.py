@@ -30,8 +30,6 @@ def to_execution(span: Span) -> ToolExecution:
         tool=from_claude_name(text(found, "tool.name") or tool_in_span_name(span.name)),
         failure=failure_of(span),
         call_id=text(found, "tool_call.id"),
-        session_id=text(found, "session.id"),
-        user_id=text(found, "user.id"),
         input_tokens=whole(found, "llm.token_count.prompt"),
         output_tokens=whole(found, "llm.token_count.completion"),
     )

@@ -10,7 +10,6 @@ from switchgear_gateway.otlp.records import Span, text
 from switchgear_schemas import ToolExecution
 
 CONVENTION: Final = "openllmetry/0.62"
-_ASSOCIATED: Final = "traceloop.association.properties"
 
 
 def detects(span: Span) -> bool:
@@ -31,6 +30,4 @@ def to_execution(span: Span) -> ToolExecution:
         tool=from_claude_name(text(found, "traceloop.entity.name", "gen_ai.tool.name")),
         failure=failure_of(span),
         call_id=text(found, "gen_ai.tool.call.id"),
-        session_id=text(found, f"{_ASSOCIATED}.session_id", "gen_ai.conversation.id", "session.id"),
-        user_id=text(found, f"{_ASSOCIATED}.user_id", "user.id"),
     )

@@ -44,8 +44,6 @@ def to_execution(span: Span) -> ToolExecution:
         tool=from_claude_name(text(found, "gen_ai.tool.name")),
         failure=_failure_of_adk(span) if span.scope == _ADK else failure_of(span),
         call_id=None if call_id == "unknown" else call_id,  # what Agent Framework writes for none
-        session_id=text(found, "gen_ai.conversation.id", "session.id"),
-        user_id=text(found, "user.id", "enduser.id"),
         input_tokens=whole(found, "gen_ai.usage.input_tokens"),
         output_tokens=whole(found, "gen_ai.usage.output_tokens"),
     )

@@ -10,7 +10,6 @@ from switchgear_gateway.otlp.records import Span, text
 from switchgear_schemas import ToolExecution
 
 CONVENTION: Final = "vercel-ai/5"
-_METADATA: Final = "ai.telemetry.metadata"
 
 
 def detects(span: Span) -> bool:
@@ -31,6 +30,4 @@ def to_execution(span: Span) -> ToolExecution:
         tool=from_claude_name(text(found, "ai.toolCall.name")),
         failure=failure_of(span),
         call_id=text(found, "ai.toolCall.id"),
-        session_id=text(found, f"{_METADATA}.sessionId", f"{_METADATA}.session_id", "session.id"),
-        user_id=text(found, f"{_METADATA}.userId", f"{_METADATA}.user_id", "user.id"),
     )

@@ -42,6 +42,7 @@ def test_an_mcp_error_that_adk_turned_into_a_result_has_the_class_of_the_error(t
         ("OSError(111, 'Connect call failed')\n", ("OSError", "111, 'Connect call failed'")),
         ("httpx.ConnectError: no route: really", ("httpx.ConnectError", "no route: really")),
         ("requests.exceptions.ConnectTimeout: x", ("requests.exceptions.ConnectTimeout", "x")),
+        ("httpx.ReadTimeout:", ("httpx.ReadTimeout", "")),
         ("Error: ValueError('x')", ("Error", "ValueError('x')")),
         ("Foo('x')", None),
         ("Note: the tool failed", None),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from switchgear_schemas.enums import MOST_MS, MOST_TOKENS
+from switchgear_schemas.policy import FLEET_DEFAULT
 from tests.support.fleet import COUNTING, OnePolicy, World, at, event
 from tests.support.table import table
 
@@ -258,3 +259,22 @@ def test_a_tool_named_like_a_family_is_none():
     assert world.records("mcp:github%7Cfamily")[-1].scope == "tool"
     assert world.row("mcp:github|family").scope == "family"
     assert world.records("mcp:github|family") == []
+
+
+def test_failures_of_sources_that_hide_the_kind_of_error_count_half_and_a_model_that_errs_opens_nothing():
+    world = World(policies=OnePolicy(FLEET_DEFAULT))
+    for number in range(60):
+        status = "success" if number % 5 < 2 else "error"
+        world.say(status, emitter_id=f"p{number % 3}", evidence="status_only", seconds=number / 10)
+    world.run_all()
+    assert (world.circuits, world.row().total_failed) == ([], 36)
+
+
+def test_a_tool_whose_every_call_fails_opens_by_sources_that_hide_the_kind_of_error():
+    world = World(policies=OnePolicy(FLEET_DEFAULT))
+    for number in range(20):
+        world.say("error", emitter_id=f"p{number % 3}", evidence="status_only", seconds=number / 10)
+    world.run_all()
+    (record,) = world.records()
+    assert (record.state, record.cause.failed) == ("open", 20)
+    assert "count half" in record.cause.reason

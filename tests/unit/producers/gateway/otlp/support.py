@@ -79,9 +79,13 @@ def empty_spans(number: int) -> bytes:
     return request.SerializeToString()
 
 
-def log_request(event: str, attributes: dict[str, Any], *, scope: str = "") -> ExportLogsServiceRequest:
+def log_request(
+    event: str, attributes: dict[str, Any], *, scope: str = "", resource: dict[str, Any] | None = None
+) -> ExportLogsServiceRequest:
     request = ExportLogsServiceRequest()
-    of_scope = request.resource_logs.add().scope_logs.add()
+    of_resource = request.resource_logs.add()
+    put(of_resource.resource.attributes, resource or {})
+    of_scope = of_resource.scope_logs.add()
     of_scope.scope.name = scope
     record = of_scope.log_records.add(time_unix_nano=START_NS)
     put(record.attributes, {"event.name": event} | attributes)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from switchgear_gateway.otlp.failures import failure
+from switchgear_gateway.otlp.failures import by_trusted_text, failure
+from switchgear_schemas import ToolExecution
 from tests.support.table import table
 
 
@@ -73,6 +74,53 @@ from tests.support.table import table
 )
 def test_a_failure_has_the_class_that_a_guard_would_give_it(error_type, message, error_class):
     assert failure(error_type, message).error_class == error_class
+
+
+@table(
+    ("error_type", "message", "scope", "evidence"),
+    [
+        ("ConnectionError", "", "", "full"),
+        ("KeyError", "'days'", "", "full"),
+        ("my.WeatherError", "no such city", "", "full"),
+        ("503", "", "", "full"),
+        ("tool_error", "connection refused", "", "full"),
+        (None, None, "", "status_only"),
+        (None, "Error running tool (non-fatal): error details are redacted", "", "status_only"),
+        (None, "no such city", "", "status_only"),
+        ("_OTHER", "", "", "status_only"),
+        ("Error", "Service Unavailable", "ai", "status_only"),
+        ("Exception", "no such city", "langsmith", "status_only"),
+        ("Exception", "ConnectionError('no route')", "langsmith", "full"),
+        ("Exception", "MyError('no route')", "langsmith", "full"),
+        ("Exception", "Error: x", "langsmith", "status_only"),
+        (None, "ConnectionError('no route')", "my.library", "status_only"),
+        (None, "KeyError: 'days'", "my.library", "status_only"),
+        ("httpx.HTTPStatusError", "", "", "status_only"),
+        ("AI_APICallError", "", "ai", "status_only"),
+        ("botocore.exceptions.ClientError", "", "", "status_only"),
+        ("urllib3.exceptions.HTTPError", "", "", "full"),
+    ],
+)
+def test_a_source_that_hides_the_kind_of_error_says_so(error_type, message, scope, evidence):
+    assert failure(error_type, message, scope=scope).evidence == evidence
+
+
+def test_a_class_that_the_source_shows_in_another_way_is_no_hidden_one():
+    assert failure(None, "exit 3", otherwise="tool").evidence == "full"
+
+
+def test_a_text_that_the_user_trusts_hides_nothing():
+    call = ToolExecution(
+        tool_name="search",
+        status="error",
+        error_class="unknown",
+        error_message="connection refused",
+        evidence="status_only",
+    )
+    trusted = by_trusted_text(call)
+    assert (trusted.error_class, trusted.evidence) == ("transport", "full")
+    silent = call.model_copy(update={"error_message": "no such city"})
+    assert by_trusted_text(silent) == silent
 
 
 def test_a_refusal_by_another_guard_behind_the_tool_counts_nowhere():

@@ -227,6 +227,15 @@ def test_an_outage_says_more_than_the_word_of_the_framework():
     assert counted.execution.error_class == "transport"
 
 
+def test_a_span_that_knows_the_kind_of_error_says_more_than_one_that_hides_it():
+    framework = FRAMEWORK | {"error": "ConnectError('no route')"}
+    failed = CLIENT_SPAN | {"error": "failed", "attributes": MCP | {"error.type": "tool_error"}}
+    (counted,) = add(CallWindow(), span_request(framework, failed))
+    assert (counted.execution.error_class, counted.execution.evidence) == ("tool", "full")
+    (alone,) = add(CallWindow(), span_request(framework))
+    assert (alone.execution.error_class, alone.execution.evidence) == ("transport", "status_only")
+
+
 def test_a_failed_send_of_the_mcp_sdk_does_not_wait():
     failed = CLIENT_SPAN | {"scope": "mcp-python-sdk", "error": "Connection closed"}
     assert len(add(CallWindow(), span_request(failed))) == 1

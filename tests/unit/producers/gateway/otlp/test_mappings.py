@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from switchgear_gateway.otlp.executions import UnusableRecordError
+from tests.support.snippets import REPOSITORY
 from tests.support.table import table
 from tests.unit.producers.gateway.otlp.support import (
+    SAMPLES,
     TOOL,
     calls_in,
     log_request,
@@ -198,6 +200,47 @@ def test_an_exception_of_a_tool_of_adk_is_judged_by_its_type():
     assert call.error_class == "unknown"
 
 
+SOURCES = {
+    "Agent Framework": "agent_framework",
+    "FastMCP": "fastmcp",
+    "LangChain, by OpenInference": "openinference_langchain",
+    "LangChain, by OpenLLMetry": "openllmetry_langchain",
+    "Langfuse: `@observe` and its handler for LangChain": "langfuse",
+    "MCP SDK": "mcp_sdk",
+    "OpenAI Agents, by OpenInference": "openinference_openai_agents",
+    "Traceloop's `@tool`": "openllmetry_decorator",
+    "Vercel AI SDK 5 and 6": "vercel_ai_5",
+    "Vercel AI SDK 7": "vercel_ai_7",
+    "pydantic-ai": "pydantic_ai",
+}
+"""Sources in the table of the documentation, and their samples."""
+
+
+def _documented():
+    page = (REPOSITORY / "docs/reference/otlp.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    header = next(number for number, row in enumerate(rows) if row[0] == "source")
+    return {
+        row[0]: dict(zip(rows[header], row, strict=True)) for row in rows[header + 1 :] if len(row) == len(rows[header])
+    }
+
+
+@table(("source", "name"), list(SOURCES.items()))
+def test_the_table_of_sources_says_what_the_samples_show(source, name):
+    row, calls = _documented()[source], calls_in(sample(name))
+    failed = [each for each in calls if each.status != "success"]
+    hides = any(each.evidence == "status_only" for each in failed)
+    assert row["quality"].startswith("status only" if hides else "full")
+    named = [each.error_type is not None for each in failed]
+    assert (len(row["type of the error"]) > 1) is any(named)  # else a dash
+    assert row["session"].startswith("yes") or not any(each.session_id for each in calls)
+
+
+def test_every_sample_of_spans_has_a_row_in_the_table_of_sources():
+    logs = {*AGENTS, "pydantic_ai_mcp"}
+    assert {path.stem for path in SAMPLES.glob("*.pb")} - logs == set(SOURCES.values())
+
+
 AGENTS = {
     "claude_code": [
         ("Bash", "tool"),
@@ -329,6 +372,46 @@ def test_a_result_that_codex_logs_is_a_call_and_its_output_is_not_kept():
     (call,) = logged_calls_in(log_request("codex.tool_result", CODEX))
     assert (call.tool_name, call.error_class, call.session_id) == ("mcp:weather:get_forecast", "tool", "c-1")
     assert "Rome" not in call.model_dump_json()
+
+
+CODING_AGENT = {"service.name": "claude-code"}
+
+
+def emitter(attributes, resource=CODING_AGENT):
+    (call,) = logged_calls_in(log_request("claude_code.tool_result", CLAUDE | attributes, resource=resource))
+    return call.emitter_id
+
+
+def test_two_installations_without_resource_attributes_are_two_reporters():
+    one, other = emitter({"user.id": "ana"}), emitter({"user.id": "bo"})
+    assert one != other
+    assert one.startswith("claude-code@~")
+    assert "ana" not in one
+    assert emitter({"user.id": "ana"}, {}).startswith("~")
+
+
+def test_a_derived_emitter_is_the_same_in_every_session_of_a_user_and_else_that_of_the_session():
+    assert emitter({"user.id": "ana"}) == emitter({"user.id": "ana", "session.id": "s-2", "event.sequence": "7"})
+    assert emitter({}) == emitter({"event.sequence": "7"}) != emitter({"session.id": "s-2"})
+
+
+def test_an_instance_or_a_host_that_is_set_wins():
+    assert emitter({"user.id": "ana"}, CODING_AGENT | {"service.instance.id": "laptop-7"}) == "claude-code@laptop-7"
+    assert emitter({"user.id": "ana"}, CODING_AGENT | {"host.name": "laptop"}) == "claude-code@laptop"
+    assert emitter({"session.id": ""}) == "claude-code"
+    assert len(emitter({"user.id": "\U0001f600" * 10**5})) < 50
+
+
+def test_a_traced_service_without_resource_attributes_is_one_reporter_whatever_its_sessions():
+    named = [TOOL | {"session.id": session, "user.id": session} for session in ("a", "b")]
+    calls = calls_in(span_request(*({"id": number, "attributes": each} for number, each in enumerate(named, 1))))
+    assert {each.emitter_id for each in calls} == {"agent"}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_the_calls_of_a_coding_agent_have_one_derived_emitter(name):
+    (found,) = {each.emitter_id for each in logged_calls_in(log_sample(name))}
+    assert "@~" in found
 
 
 GEMINI = {
