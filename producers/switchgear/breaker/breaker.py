@@ -38,8 +38,10 @@ from switchgear_schemas.enums import CircuitState, Verb
 if TYPE_CHECKING:
     from switchgear_schemas.policy import BreakerPolicy
 
+_SUCCESS: Final = ResultKind.SUCCESS
 _IGNORED: Final = ResultKind.IGNORED
 _FAILURE: Final = ResultKind.FAILURE
+_OVERDUE: Final = ResultKind.OVERDUE
 
 
 class Breaker(CircuitFields):
@@ -50,6 +52,9 @@ class Breaker(CircuitFields):
 
     A probe is permitted at ``now >= open_until``. Rules compare by ``>=`` and are evaluated on every result. A call is slow if it
     took *more* than the threshold. An ignored result changes nothing.
+
+    A call that takes too long can be reported as overdue before it ends. It is then a slow call of the window, and its end counts it
+    no second time. An overdue probe has decided.
 
     Attributes:
         policy: The policy in force. Change it with :meth:`set_policy`.
@@ -119,7 +124,7 @@ class Breaker(CircuitFields):
             self._half_open.leases.clear()
 
     def record(self, now: float, result: Result, permit: BreakerPermit | None = None) -> Transition | None:
-        """Count a call that finished at ``now``. Return the transition that followed, if any.
+        """Count a call that finished at ``now``, or is overdue then. Return the transition that followed, if any.
 
         The result is dropped if its permit is used, of an older generation or of an earlier fixed window. Without a permit it counts
         only in a closed circuit.
@@ -184,7 +189,7 @@ class Breaker(CircuitFields):
 
         Args:
             now: The time of the event in the log.
-            result: How the call ended.
+            result: How the call ended, or that it is overdue.
             generation: The circuit's generation when it permitted the call. An older generation drops the result. None means that
                 the caller has no guard: its calls count in a closed circuit, and like a probe if they began after the wait.
             lease_id: The probe's lease. In a half-open circuit nothing counts without a lease that is out.
@@ -205,12 +210,25 @@ class Breaker(CircuitFields):
                 self.quiet = self._pass
             return climbed
         moved = self.advance(now)
+        goes_on = result.kind is _OVERDUE and not self._evidence.late(result.duration_ms)
         if generation is None:
             until = self.open_until
-            if until is None or started_at is None or started_at < until or result.kind is _IGNORED or result.weak:
+            if (
+                goes_on
+                or until is None
+                or started_at is None
+                or started_at < until
+                or result.kind is _IGNORED
+                or result.weak
+            ):
                 return moved
             moved = self._end_wait() or moved
-        elif generation != self.generation or self._half_open is None or not self._half_open.give_back(lease_id):
+        elif (
+            goes_on
+            or generation != self.generation
+            or self._half_open is None
+            or not self._half_open.give_back(lease_id)
+        ):
             return moved
         return self._count_probe(result) or moved
 
@@ -336,15 +354,17 @@ class Breaker(CircuitFields):
     def _add(self, result: Result) -> bool:
         """Add a result to the evidence. Return whether some rule is breached."""
         kind = result.kind
-        if kind is _IGNORED:
-            self._evidence.window.add_ignored(self.clock)
-            return False
-        self._total_calls += 1
-        if kind is _FAILURE:
+        if kind is not _SUCCESS:
+            if kind is _IGNORED:
+                self._evidence.window.add_ignored(self.clock)
+                return False
+            if kind is _OVERDUE:  # the totals and a ramp count its end
+                return self._evidence.add_overdue(self.clock, result)
             self.quiet = None
             self._total_failed += 1
             if result.retry_after_s is not None:
                 self._retry_at = max(self._retry_at or 0.0, self.clock + result.retry_after_s)
+        self._total_calls += 1
         breached = self._evidence.add(self.clock, result)
         if self._ramp is None:
             return breached
@@ -371,10 +391,15 @@ class Breaker(CircuitFields):
         if half_open is None:
             return None
         self._add(result)
-        if result.kind is _IGNORED:
+        kind, evidence = result.kind, self._evidence
+        if kind is _IGNORED:
             half_open.ignored += 1
+        elif kind is _OVERDUE:
+            self._total_calls += 1  # its lease has ended, so its end is dropped
+            half_open.add(failed=False, slow=True)
         else:
-            half_open.add(failed=result.kind is _FAILURE, slow=result.duration_ms > self._evidence.limits.slow_ms)
+            slow = result.duration_ms > evidence.limits.slow_ms or evidence.late(result.overdue_ms)
+            half_open.add(failed=kind is _FAILURE, slow=slow)
         verdict = half_open.verdict(self.policy)
         if verdict is None:
             return None

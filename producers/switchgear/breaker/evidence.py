@@ -11,7 +11,7 @@ import msgspec
 
 from switchgear.breaker.cusum import OFF, Detector, solve
 from switchgear.breaker.states import STALE_S
-from switchgear.breaker.values import Cause, Counts, Result, ResultKind
+from switchgear.breaker.values import LEAST_OVERDUE_MS, Cause, Counts, Result, ResultKind
 from switchgear.breaker.weak import COUNT_HALF, WEAK_SHARE, Weak
 from switchgear.breaker.windows import CountWindow, TimeWindow
 
@@ -30,6 +30,8 @@ class Thresholds(msgspec.Struct, frozen=True, gc=False):
     rate: float
     minimum_calls: int
     slow_ms: float
+    late_ms: float
+    """A call is overdue once it has run this long. With a rate of slow calls alone that is the least limit that the fleet learns."""
     slow_rate: float
     tokens: float
     cusum: Detector
@@ -41,6 +43,13 @@ def _or_never(threshold: float | None) -> float:
     return math.inf if threshold is None else threshold
 
 
+def _late_ms(policy: BreakerPolicy) -> float:
+    if policy.slow_call_rate_threshold is None:  # no rule counts it
+        return math.inf
+    slow_ms = policy.slow_call_duration_threshold_ms
+    return LEAST_OVERDUE_MS if slow_ms is None else slow_ms
+
+
 @lru_cache(maxsize=1024)
 def thresholds_of(policy: BreakerPolicy) -> Thresholds:
     """Return the thresholds of ``policy``."""
@@ -50,6 +59,7 @@ def thresholds_of(policy: BreakerPolicy) -> Thresholds:
         rate=_or_never(policy.failure_rate_threshold),
         minimum_calls=policy.minimum_number_of_calls,
         slow_ms=_or_never(policy.slow_call_duration_threshold_ms),
+        late_ms=_late_ms(policy),
         slow_rate=_or_never(policy.slow_call_rate_threshold),
         tokens=_or_never(policy.wasted_tokens),
         cusum=OFF if policy.cusum is None else solve(policy.cusum),
@@ -113,31 +123,45 @@ class Evidence:
         self.called.clear()
         self.failing_tools.seen.clear()
 
+    def late(self, overdue_ms: float | None) -> bool:
+        """Return whether a call that ran so long before its end counts as slow by that alone."""
+        return overdue_ms is not None and overdue_ms >= self.limits.late_ms
+
+    def add_overdue(self, now: float, result: Result) -> bool:
+        """Count a call that goes on as slow. Return whether it is, so that some rule may be breached.
+
+        It is a call of the window from now on. At its end, :meth:`add` only adds what is new.
+        """
+        if not self.late(result.duration_ms):
+            return False
+        self.window.add(now, slow=True)
+        self._note(result, bad=True)
+        return True
+
     def add(self, now: float, result: Result) -> bool:
-        """Count a result that is not ignored. Return whether some rule is breached; :meth:`breach` then returns it."""
+        """Count the end of a call that is not ignored. Return whether some rule is breached; :meth:`breach` then returns it."""
         limits = self.limits
         window = self.window
         if self.streak or self.cusum:
             self._forget_old(now - result.duration_ms / 1000)
         slow = result.duration_ms > limits.slow_ms
         failed = result.kind is not _SUCCESS
+        counted = result.overdue_ms is not None and self.late(result.overdue_ms)
         if failed:
-            self._add_failure(now, result, slow)
+            self._add_failure(now, result, slow, counted)
         else:
-            window.add(now, slow)
+            if counted:
+                window.roll(now)
+            else:
+                window.add(now, slow)
             self.streak = 0
             if self.cusum:
                 total = self.cusum - limits.cusum.down
                 self.cusum = total if total > 0 else 0  # noqa: FURB136 - max() is slower
                 self.cusum_calls += 1
                 self.counted_at = now
-        if limits.minimum_reporters > 1:
-            if limits.minimum_tools == 1 or not self.callers.suffice(window.stamp):  # families: see SteadyRun
-                self.callers.add(result.reporter, window.stamp)
-            if failed or slow:
-                self.failers.add(result.reporter, window.stamp)
-        if limits.minimum_tools > 1:
-            self._add_tool(result.tool, bad=failed or slow)
+        if (limits.minimum_reporters > 1 or limits.minimum_tools > 1) and (failed or not counted):
+            self._note(result, bad=failed or slow)
         if not window.failed and not window.slow:
             return False
         calls = window.calls
@@ -156,14 +180,26 @@ class Evidence:
             or window.tokens >= limits.tokens
         )
 
-    def _add_tool(self, name: str, *, bad: bool) -> None:
-        if len(self.called) < self.limits.minimum_tools:
-            self.called[name] = None
-        if bad:
-            self.failing_tools.add(name, self.window.stamp)
+    def _note(self, result: Result, *, bad: bool) -> None:
+        """Count the process and the tool of a call among those that had calls, and bad ones."""
+        limits, stamp = self.limits, self.window.stamp
+        if limits.minimum_reporters > 1:
+            if limits.minimum_tools == 1 or not self.callers.suffice(stamp):  # families: see SteadyRun
+                self.callers.add(result.reporter, stamp)
+            if bad:
+                self.failers.add(result.reporter, stamp)
+        if limits.minimum_tools > 1:
+            if len(self.called) < limits.minimum_tools:
+                self.called[result.tool] = None
+            if bad:
+                self.failing_tools.add(result.tool, stamp)
 
-    def _add_failure(self, now: float, result: Result, slow: bool) -> None:
-        self.window.add_failed(now, slow, result.tokens)
+    def _add_failure(self, now: float, result: Result, slow: bool, counted: bool) -> None:
+        if counted:
+            left_ms = max(0.0, result.duration_ms - (result.overdue_ms or 0.0))
+            self.window.fail_slow(now, now - left_ms / 1000, result.tokens)
+        else:
+            self.window.add_failed(now, slow, result.tokens)
         if result.weak:
             self.weak.add(self.window.stamp)
             return
@@ -243,7 +279,7 @@ class Evidence:
                 return msgspec.structs.replace(cause, reason=COUNT_HALF) if weak else cause
             if window.slow / calls >= limits.slow_rate:
                 cause = self._in_window(policy, "slow_call_rate", window.slow / calls, limits.slow_rate)
-                return msgspec.structs.replace(cause, slow_call_duration_threshold_ms=limits.slow_ms)
+                return msgspec.structs.replace(cause, slow_call_duration_threshold_ms=limits.late_ms)
         if window.tokens >= limits.tokens:
             return self._in_window(policy, "wasted_tokens", window.tokens, limits.tokens)
         if policy.cusum is not None and self.cusum >= limits.cusum.height:

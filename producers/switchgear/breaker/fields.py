@@ -50,6 +50,11 @@ class CircuitFields:
         now = max(now, self.clock)
         return self._evidence.counts(now, self._rejected, self._total_calls, self._total_failed)
 
+    @property
+    def late_ms(self) -> float:
+        """After how many milliseconds a call is overdue. It is infinite if the policy has no rule for slow calls."""
+        return self._evidence.limits.late_ms
+
     def retry_after_s(self, now: float) -> float | None:
         """Return the seconds until the first probe, or None if that is not known. Only an open circuit knows it."""
         if self.state != "open" or self.open_until is None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_COUNT: Final = 2**62
 """Bound of a count, an offset or a version. It leaves room to count on for centuries within 64 bits."""
+LEAST_OVERDUE_MS: Final = 5_000.0
+"""No call is overdue earlier, unless the policy says from which duration on a call is slow."""
 LATEST_S: Final = 253_000_000_000.0
 """Seconds since 1970, in the year 9987. Later instants have no date."""
 
@@ -115,19 +117,22 @@ class ResultKind(IntEnum):
     FAILURE = 1
     IGNORED = 2
     """Nothing: the call was cancelled, denied or unauthorised, or its class is not counted by the policy."""
+    OVERDUE = 3
+    """It has not ended, and takes too long already. The result of its end has :attr:`Result.overdue_ms`."""
 
 
 class Result(msgspec.Struct, frozen=True, gc=False):
-    """A finished call, as a breaker counts it.
+    """A finished call, as a breaker counts it, or one that is overdue.
 
     Attributes:
-        kind: Whether it counts as a success, as a failure or not at all.
-        duration_ms: How long it took, in milliseconds.
+        kind: Whether it counts as a success, as a failure or not at all, or that it is overdue.
+        duration_ms: How long it took, in milliseconds. Of an overdue call: so far.
         tokens: Tokens of input, output and cache creation. Cache reads don't count.
         reporter: ``emitter_id`` of the process that called. Empty if it is not known.
         retry_after_s: Seconds that a rate-limited tool asked to wait.
         tool: The tool that was called, for the circuit of a family.
         weak: Its source hides the kind of error. Such a failure counts half, and only in the rate of failures.
+        overdue_ms: How long a call that has ended had run when it was reported as overdue. None if it wasn't.
     """
 
     kind: ResultKind = ResultKind.SUCCESS
@@ -137,6 +142,7 @@ class Result(msgspec.Struct, frozen=True, gc=False):
     retry_after_s: float | None = None
     tool: str = ""
     weak: bool = False
+    overdue_ms: float | None = None
 
 
 def result_kind(status: Status, error_class: ErrorClass | None, policy: BreakerPolicy) -> ResultKind:

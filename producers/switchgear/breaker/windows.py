@@ -43,6 +43,16 @@ class CountWindow:
         """Count one failed call and the tokens it wasted."""
         self._enter(FAILED | SLOW if slow else FAILED, tokens)
 
+    def fail_slow(self, now: float, at: float, tokens: int) -> None:  # noqa: ARG002 - one signature for both windows
+        """Count that a call failed which :meth:`add` counted as slow. It keeps its place, if it is still in the window."""
+        if self.slow:
+            for place in range(len(self._entries) - 1, -1, -1):
+                if self._entries[place][0] == SLOW:
+                    self._entries[place] = (FAILED | SLOW, tokens)
+                    self._count_bad(1, FAILED, tokens)
+                    return
+        self._enter(FAILED, tokens)
+
     @property
     def pane_end(self) -> None:
         """None: this window has no panes."""
@@ -139,6 +149,25 @@ class TimeWindow:
         self.failed += 1
         self.newest[4] += tokens
         self.tokens += tokens
+
+    def fail_slow(self, now: float, at: float, tokens: int) -> None:
+        """Count that a call failed which :meth:`add` counted as slow at about ``at``. It moves to ``now``.
+
+        Reports take different times to arrive, so it may be in a pane beside that of ``at``. If its pane has left the window, the
+        call counts anew.
+        """
+        self.roll(now)
+        around = int(at // self.width)
+        for index in (around, around + 1, around - 1):
+            pane = self._entries.get(index)
+            if pane is not None and pane[2] and pane[0] > pane[1]:
+                pane[0] -= 1
+                pane[2] -= 1
+                self.calls -= 1
+                self.slow -= 1
+                self.add_failed(now, True, tokens)
+                return
+        self.add_failed(now, False, tokens)
 
     @property
     def pane_end(self) -> float | None:

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, TypeVar
 from switchgear_gateway.otlp.executions import SESSION, USER, session_of, user_of
 from switchgear_gateway.otlp.grouping import MOST_REMEMBERED, CountedCall, span_key
 from switchgear_gateway.otlp.records import Span, text, whole
+from switchgear_schemas.enums import MOST_TOKENS
 
 V = TypeVar("V")
 
@@ -36,7 +37,6 @@ _OUTPUT: Final = (
     "ai.usage.outputTokens",
     "ai.usage.completionTokens",
 )
-_MOST_TOKENS: Final = 2**40
 
 
 class _Person(NamedTuple):
@@ -113,7 +113,7 @@ class TraceContext:
         """Add the tokens of the span ``of`` to those of ``key``, which is the same span or its parent."""
         self._tokens.pop(of, None)
         known = self._tokens.get(key, (0, 0))
-        self._put(self._tokens, key, (min(known[0] + tokens[0], _MOST_TOKENS), min(known[1] + tokens[1], _MOST_TOKENS)))
+        self._put(self._tokens, key, (min(known[0] + tokens[0], MOST_TOKENS), min(known[1] + tokens[1], MOST_TOKENS)))
 
     def _put(self, known: OrderedDict[bytes, V], key: bytes, value: V) -> None:
         known[key] = value
@@ -133,7 +133,7 @@ def tokens_of(span: Span) -> _Tokens | None:
         or step.endswith((".doGenerate", ".doStream"))
     ):
         return None
-    used = min(whole(found, *_INPUT), _MOST_TOKENS), min(whole(found, *_OUTPUT), _MOST_TOKENS)
+    used = min(whole(found, *_INPUT), MOST_TOKENS), min(whole(found, *_OUTPUT), MOST_TOKENS)
     return used if any(used) else None
 
 

@@ -18,6 +18,7 @@ from switchgear import (
     SwitchgearError,
     Usage,
 )
+from switchgear.guard.rejections import Caller
 from switchgear.sessions import session_stack
 from switchgear.telemetry.hooks import FunctionHooks
 from switchgear.testing import InMemoryFleet
@@ -299,7 +300,7 @@ def test_a_bare_thread_is_in_the_session_after_it_entered_it(gear):
         thread.start()
         thread.join(10)
         assert session_stack.get()[-1] is session
-    assert seen == [("", "s-1", None)]
+    assert seen == [Caller(session_id="s-1")]
     assert session.status().calls == 1
 
 

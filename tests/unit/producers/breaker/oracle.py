@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
 
+import msgspec
+
 from switchgear.breaker import Result, ResultKind
 from switchgear.breaker.cusum import solve
 from switchgear.breaker.states import STALE_S
@@ -21,6 +23,14 @@ class Event:
     result: Result
     run_age_s: float
     """After how long without a call the run ended when this one was counted. Another policy doesn't change it later."""
+    calls: int = 1
+    """How many calls of the window it is. 0: it was one already, when it was overdue. -1: it takes one out of the window."""
+    failed: int = 0
+    slow: int = 0
+    in_run: bool = True
+    """Whether it belongs to the run of failures and the sum."""
+    beside: Event | None = None
+    """The newest call when this one failed in its place among the last calls. Their processes leave the window together."""
 
 
 def idle_s(event: Event, last: float) -> float:
@@ -70,7 +80,7 @@ class Oracle:
         return math.floor(at // (self.policy.sliding_window_size / panes))
 
     def in_window(self) -> list[Event]:
-        counted = [event for event in self.events if event.result.kind != ResultKind.IGNORED]
+        counted = [event for event in self.events if event.result.kind != ResultKind.IGNORED and event.calls]
         if self.policy.sliding_window_type == "count":
             return counted[-int(self.policy.sliding_window_size) :]
         return [event for event in counted if self.is_recent(event)]
@@ -80,21 +90,24 @@ class Oracle:
 
     def is_slow(self, result: Result) -> bool:
         limit = self.policy.slow_call_duration_threshold_ms
-        return limit is not None and result.duration_ms > limit
+        return limit is not None and (result.duration_ms > limit or result.kind == ResultKind.OVERDUE)
+
+    def is_late(self, overdue_ms: float | None) -> bool:
+        limit = self.policy.slow_call_duration_threshold_ms
+        return overdue_ms is not None and limit is not None and overdue_ms >= limit
 
     def counts(self) -> dict[str, int]:
-        window = [event.result for event in self.in_window()]
-        failed = [result for result in window if result.kind == ResultKind.FAILURE]
+        window = self.in_window()
         ignored = [event for event in self.events if event.result.kind == ResultKind.IGNORED]
         if self.policy.sliding_window_type == "time":
             ignored = [event for event in ignored if self.is_recent(event)]
         return {
-            "calls": len(window),
-            "failed": len(failed),
-            "slow": sum(self.is_slow(result) for result in window),
+            "calls": sum(event.calls for event in window),
+            "failed": sum(event.failed for event in window),
+            "slow": sum(event.slow for event in window),
             "ignored": len(ignored),
             "rejected": self.rejected,
-            "wasted_tokens": sum(result.tokens for result in failed),
+            "wasted_tokens": sum(event.result.tokens for event in window if event.failed),
             "consecutive_failures": self.streak(),
             "total_calls": self.total_calls,
             "total_failed": self.total_failed,
@@ -107,7 +120,7 @@ class Oracle:
     def streak(self) -> int:
         run, last = 0, 0.0
         for event in self.events:
-            if event.result.kind == ResultKind.IGNORED:
+            if event.result.kind == ResultKind.IGNORED or not event.in_run:
                 continue
             if idle_s(event, last) > event.run_age_s:
                 run = 0
@@ -120,7 +133,7 @@ class Oracle:
         detector = solve(self.policy.cusum)
         total, last = 0, 0.0
         for event in self.events[self.cusum_from :]:
-            if event.result.kind == ResultKind.IGNORED:
+            if event.result.kind == ResultKind.IGNORED or not event.in_run:
                 continue
             if idle_s(event, last) > STALE_S:
                 total = 0
@@ -150,9 +163,10 @@ class Oracle:
         if self.cusum_breached():
             rules.add("cusum")
         if policy.minimum_reporters > 1:
-            window = [event.result for event in self.in_window()]
-            bad = {one.reporter for one in window if one.kind == ResultKind.FAILURE or self.is_slow(one)}
-            if len(bad) < min(policy.minimum_reporters, len({one.reporter for one in window})):
+            window = [event for event in self.in_window() if event.calls > 0]
+            also = {event.result.reporter for event in self.events if any(event.beside is one for one in window)}
+            bad = {event.result.reporter for event in window if event.failed or event.slow} | also
+            if len(bad) < min(policy.minimum_reporters, len({event.result.reporter for event in window} | also)):
                 return set()
         return rules
 
@@ -209,7 +223,7 @@ class Oracle:
         return min(permits, needed) - len(self.out)
 
     def is_bad(self, result: Result) -> bool:
-        return result.kind == ResultKind.FAILURE or self.is_slow(result)
+        return result.kind == ResultKind.FAILURE or self.is_slow(result) or self.is_late(result.overdue_ms)
 
     def lease(self, emitter: str) -> str:
         self.serial += 1
@@ -260,6 +274,8 @@ class Oracle:
             self.count(result)
             return
         self.expire()
+        if result.kind == ResultKind.OVERDUE and not self.is_late(result.duration_ms):
+            return
         if permit is not None and permit[0] == self.generation:
             self.probe(result, permit[1])
 
@@ -273,6 +289,8 @@ class Oracle:
                 self.count(result)
             return
         self.expire()
+        if result.kind == ResultKind.OVERDUE and not self.is_late(result.duration_ms):
+            return
         if generation is not None:
             if generation == self.generation:
                 self.probe(result, lease)
@@ -283,11 +301,48 @@ class Oracle:
             if self.state == "half_open":
                 self.tested(result)
 
+    def add(self, result: Result) -> None:
+        """Add what a result changes in the window, in the run and in the sum."""
+        failed, slow = int(result.kind == ResultKind.FAILURE), int(self.is_slow(result))
+        event = Event(self.clock, result, self.run_age_s, 1, failed, slow)
+        if result.kind == ResultKind.OVERDUE:
+            event.in_run = False
+        elif result.kind != ResultKind.IGNORED and self.is_late(result.overdue_ms):
+            self.add_counted(event)
+        self.events.append(event)
+
+    def add_counted(self, event: Event) -> None:
+        """The call was in the window as a slow one before it ended."""
+        if not event.failed:
+            event.calls = event.slow = 0
+            return
+        event.slow = 0
+        if self.policy.sliding_window_type == "count":
+            window = self.in_window()
+            for other in reversed(window):
+                if other.slow and not other.failed:
+                    other.failed, other.result = 1, msgspec.structs.replace(other.result, tokens=event.result.tokens)
+                    event.calls = event.failed = 0
+                    event.beside = window[-1]
+                    return
+            return
+        began = self.pane(self.clock - max(0.0, event.result.duration_ms - (event.result.overdue_ms or 0.0)) / 1000)
+        for pane in (began, began + 1, began - 1):
+            inside = [other for other in self.in_window() if self.pane(other.at) == pane]
+            calls, failed, slow = (sum(getattr(one, name) for one in inside) for name in ("calls", "failed", "slow"))
+            if slow and calls > failed:
+                self.events.append(Event(inside[0].at, Result(), 0.0, -1, 0, -1, in_run=False))
+                event.slow = 1
+                return
+
     def count(self, result: Result) -> None:
-        self.events.append(Event(self.clock, result, self.run_age_s))
+        if result.kind == ResultKind.OVERDUE and not self.is_late(result.duration_ms):
+            return
+        self.add(result)
         if result.kind == ResultKind.IGNORED:
             return
-        self.add_to_totals(result)
+        if result.kind != ResultKind.OVERDUE:
+            self.add_to_totals(result)
         rules = self.breached_rules()
         if not rules:
             return
@@ -312,7 +367,7 @@ class Oracle:
 
     def tested(self, result: Result) -> None:
         self.back.append(result)
-        self.events.append(Event(self.clock, result, self.run_age_s))
+        self.add(result)
         counted = self.counted()
         if result.kind != ResultKind.IGNORED:
             self.add_to_totals(result)
@@ -322,7 +377,7 @@ class Oracle:
         elif self.policy.half_open_decision == "rate":
             if len(counted) >= permits:
                 failed = sum(one.kind == ResultKind.FAILURE for one in counted) / len(counted)
-                slow = sum(map(self.is_slow, counted)) / len(counted)
+                slow = sum(self.is_slow(one) or self.is_late(one.overdue_ms) for one in counted) / len(counted)
                 limit, slow_limit = self.policy.failure_rate_threshold, self.policy.slow_call_rate_threshold
                 bad = (limit is not None and failed >= limit) or (slow_limit is not None and slow >= slow_limit)
                 self.move("open" if bad else "closed", self.clock, "probe_rate")

@@ -58,11 +58,14 @@ WINDOWS: list[dict[str, Any]] = [
 ]
 results = st.builds(
     Result,
-    kind=st.sampled_from([ResultKind.SUCCESS, ResultKind.FAILURE, ResultKind.FAILURE, ResultKind.IGNORED]),
+    kind=st.sampled_from(
+        [ResultKind.SUCCESS, ResultKind.FAILURE, ResultKind.FAILURE, ResultKind.IGNORED, ResultKind.OVERDUE]
+    ),
     duration_ms=st.sampled_from([0.0, 10.0, 10.5, 50.0]),
     tokens=st.sampled_from([0, 1, 10]),
     reporter=st.sampled_from(["a", "b", "c"]),
     retry_after_s=st.sampled_from([None, None, 1.0, 9.0, 1e6]),
+    overdue_ms=st.sampled_from([None, None, 5.0, 10.0, 50.0]),
 )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from switchgear.fleet.rows import MARK, is_circuit
 from switchgear_schemas import BreakerPolicy, Command
+from switchgear_schemas.enums import MOST_TOKENS
 from switchgear_schemas.headers import REKEYED, RESENT
 from switchgear_schemas.partitioner import owner_partition
 from tests.support.fleet import COMMANDS, START_MS, World, event
@@ -128,7 +129,7 @@ def test_an_impossible_policy_is_a_dead_letter_or_changes_nothing_and_the_tool_g
     world.say("error")
     command = {"tool_name": name, "verb": "set_policy", "actor": "a", "policy": values}
     world.append(json.dumps(command).encode(), topic=COMMANDS)
-    world.say("error", input_tokens=2**62, seconds=1)
+    world.say("error", input_tokens=MOST_TOKENS, seconds=1)
     world.say("error", retry_after_s=1e300, seconds=2)
     world.run_all()
     world.start()
