@@ -163,6 +163,64 @@ def langfuse_sdk(provider: TracerProvider) -> None:
     client.flush()
 
 
+def langsmith(provider: TracerProvider) -> None:
+    """Three calls of a LangChain tool, traced by LangSmith, which sends spans only."""
+    from langchain_core.tools import tool
+    from langchain_core.tracers import LangChainTracer
+    from langsmith import Client
+
+    client = Client(
+        api_url="http://127.0.0.1:9", api_key="recording", otel_tracer_provider=provider, tracing_mode="otel"
+    )
+    metadata = {"thread_id": "session-7", "user_id": "user-3"}
+    langchain_calls(tool(get_forecast), {"callbacks": [LangChainTracer(client=client)], "metadata": metadata})
+    client.flush()
+
+
+def google_adk(provider: TracerProvider) -> None:
+    """Runs of a Google ADK agent with its own instrumentation. The tool returns its error for Atlantis, as the tutorials do."""
+    from google.adk.agents import LlmAgent
+    from google.adk.models import BaseLlm, LlmResponse
+    from google.adk.runners import InMemoryRunner
+    from google.genai import types
+
+    def forecast(city: str) -> dict[str, str]:
+        """Return tomorrow's weather."""
+        try:
+            return {"forecast": get_forecast(city)}
+        except ValueError as error:
+            return {"error": str(error)}
+
+    forecast.__name__ = "get_forecast"
+
+    class Scripted(BaseLlm):
+        city: str
+        asked: bool = False
+
+        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
+            part = types.Part(text="Done.")
+            if not self.asked:
+                part = types.Part.from_function_call(name="get_forecast", args={"city": self.city})
+            self.asked = True
+            yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+    async def runs() -> None:
+        for city in CITIES:
+            agent = LlmAgent(name="planner", model=Scripted(model="scripted", city=city), tools=[forecast])
+            runner = InMemoryRunner(agent=agent, app_name="weather")
+            session = await runner.session_service.create_session(
+                app_name="weather", user_id="user-3", session_id="session-7"
+            )
+            question = types.UserContent("What is the weather?")
+            try:
+                async for _ in runner.run_async(user_id="user-3", session_id=session.id, new_message=question):
+                    pass
+            except ConnectionError:
+                continue
+
+    asyncio.run(runs())
+
+
 def pydantic_ai(provider: TracerProvider) -> None:
     """Runs of a pydantic-ai agent with its own instrumentation. A tool's exception ends a run, so each call has its run."""
     from pydantic_ai import Agent, InstrumentationSettings, ModelRetry
@@ -293,6 +351,8 @@ RECORDINGS: dict[str, tuple[Callable[[TracerProvider], None], tuple[str, ...]]] 
     "openllmetry_langchain": (openllmetry_langchain, ("opentelemetry-instrumentation-langchain", "langchain-core")),
     "openllmetry_decorator": (openllmetry_decorator, ("traceloop-sdk",)),
     "langfuse": (langfuse_sdk, ("langfuse", "langchain-core")),
+    "langsmith": (langsmith, ("langsmith", "langchain-core")),
+    "google_adk": (google_adk, ("google-adk",)),
     "pydantic_ai": (pydantic_ai, ("pydantic-ai-slim",)),
     "pydantic_ai_mcp": (pydantic_ai_mcp, ("pydantic-ai-slim", "fastmcp", "mcp")),
     "agent_framework": (agent_framework, ("agent-framework-core",)),
@@ -321,14 +381,28 @@ def main(name: str, folder: str) -> None:
                 of_resource.resource.attributes.add(key=key).value.string_value = str(value)
         for of_scope in of_resource.scope_spans:
             for span in of_scope.spans:
-                span.status.message = span.status.message.partition("Traceback")[0]
-                for event in span.events:
-                    kept = [each for each in event.attributes if each.key != "exception.stacktrace"]
-                    del event.attributes[:]
-                    event.attributes.extend(kept)
+                forget_the_machine(span)
     path = Path(folder) / f"{name}.pb"
     path.write_bytes(request.SerializeToString())
     print(path, path.stat().st_size, "bytes,", len(exporter.get_finished_spans()), "spans")
+
+
+def forget_the_machine(span: Any) -> None:
+    """Remove stack traces and what else tells of the machine."""
+    span.status.message = span.status.message.partition("Traceback")[0]
+    keep(span.attributes, without="langsmith.metadata.revision_id")
+    for event in span.events:
+        keep(event.attributes, without="exception.stacktrace")
+        for each in event.attributes:  # LangSmith puts the stack trace into the message
+            head, began, _ = each.value.string_value.partition("Traceback (most recent call last):")
+            if began:
+                each.value.string_value = head + began
+
+
+def keep(attributes: Any, *, without: str) -> None:
+    kept = [each for each in attributes if each.key != without]
+    del attributes[:]
+    attributes.extend(kept)
 
 
 if __name__ == "__main__":

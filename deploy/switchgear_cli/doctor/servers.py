@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,11 +19,12 @@ from switchgear_cli.discovery import System
 from switchgear_cli.doctor.checks import Check, Finding, SkippedError, joined
 from switchgear_cli.doctor.events import events_finding
 from switchgear_cli.doctor.kafka import clock_finding
-from switchgear_cli.reads.client import ApiClient
+from switchgear_cli.reads.client import ApiAnswerError, ApiClient
 from switchgear_cli.up_record import UpRecord
 from switchgear_schemas.settings import CONFIG_VARIABLE, Settings
 
 API: Final = "API"
+_MOST_NAMED: Final = 5
 _ANYWHERE: Final = {"0.0.0.0", "::", "[::]"}  # noqa: S104 - compared, not bound
 
 
@@ -79,6 +80,7 @@ class ServerChecks:
             Check("files", self.files),
             Check(API, self.api),
             Check("events", self.events, API),
+            Check("emitters' clocks", self.emitters, API),
             Check("worker's health", self.worker),
             Check("ClickHouse", self.clickhouse),
         ]
@@ -123,6 +125,19 @@ class ServerChecks:
     async def events(self) -> Finding:
         """Look whether calls were stored lately, and if not, why."""
         return await asyncio.to_thread(events_finding, self.settings, self.gateway_url, self.limit_s)
+
+    async def emitters(self) -> Finding:
+        """Ask the API which processes have a wrong clock."""
+        return await asyncio.to_thread(self._emitters)
+
+    def _emitters(self) -> Finding:
+        with ApiClient.of(self.settings, answer_limit_s=self.limit_s / 3) as api:
+            try:
+                return emitters_finding(api.emitters()["emitters"])
+            except ApiAnswerError as error:
+                if error.status in {403, 404}:  # a token of some tools, or an older API
+                    raise SkippedError(error.message) from None
+                raise
 
     async def worker(self) -> Finding:
         """Ask the workers for their health."""
@@ -174,6 +189,20 @@ class ServerChecks:
             todo = "switchgear migrate (each sink does the same when it starts)"
             tables = Finding("warn", f"{where}: {len(missing)} migrations are not applied.", todo)
         return joined([tables, clock], f"{where} has the tables of this version.")
+
+
+def emitters_finding(emitters: Sequence[Mapping[str, Any]]) -> Finding:
+    """Return what the wrong clocks of processes mean. It is a failure if no circuit counts the calls of one."""
+    if not emitters:
+        return Finding("ok", "No process has a wrong clock.")
+    seen = [
+        f"{each['emitter_id'] or 'A process without emitter_id'}: {each['text']}." for each in emitters[:_MOST_NAMED]
+    ]
+    if len(emitters) > _MOST_NAMED:
+        seen.append(f"And {len(emitters) - _MOST_NAMED} more.")
+    todo = dict.fromkeys(each["todo"] for each in emitters)
+    counted = all(each["counted"] for each in emitters)
+    return Finding("warn" if counted else "fail", " ".join(seen), "\n".join(todo))
 
 
 def _read_alerts(file: Path | None) -> None:

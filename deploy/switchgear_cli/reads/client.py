@@ -105,6 +105,10 @@ class ApiClient:
         """Return the newest errors and timeouts."""
         return self._get("/v1/errors", tool=tool, limit=limit)
 
+    def emitters(self) -> dict[str, Any]:
+        """Return the processes whose clock is wrong."""
+        return self._having("emitters", self._get("/v1/emitters"))
+
     def sql(self, query: str) -> dict[str, Any]:
         """Return the rows of a query."""
         return self._send("POST", "/v1/sql", json={"query": query})

@@ -110,7 +110,8 @@ def create_app(
     secret = settings.access_session_secret
     sessions = sessions or Sessions(None if secret is None else secret.get_secret_value())
     login = Login(settings, sessions)
-    meter, reads, probes = Meter(registry), Reads(store, console.components), Probes(store, registry, readiness)
+    meter, probes = Meter(registry), Probes(store, registry, readiness)
+    reads = Reads(store, settings, console.components)
     handlers: tuple[tuple[str, Handler, str], ...] = (
         *console.routes,
         ("/v1/session", login.session, "GET POST DELETE"),
@@ -124,6 +125,7 @@ def create_app(
         ("/v1/slow", reads.slow, "GET"),
         ("/v1/errors", reads.errors, "GET"),
         ("/v1/stored", reads.stored, "GET"),
+        ("/v1/emitters", reads.emitters, "GET"),
         ("/v1/sql", SqlRoute(store, settings), "POST"),
         ("/v1/retention", RetentionRoute(store, settings), "GET PUT DELETE"),
         ("/openapi.json", openapi, "GET"),

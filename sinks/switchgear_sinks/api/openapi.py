@@ -87,6 +87,7 @@ OPERATIONS: Final = (
     Operation("/v1/slow", "get", "List the slowest calls.", query="threshold_ms limit tool hours tenant"),
     Operation("/v1/errors", "get", "List the newest errors.", query="tool limit tenant"),
     Operation("/v1/stored", "get", "Count the stored events."),
+    Operation("/v1/emitters", "get", "List the processes whose clock is wrong.", query="hours tenant"),
     Operation(
         "/v1/calls",
         "get",

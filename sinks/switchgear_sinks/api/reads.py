@@ -10,12 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear_schemas.circuit_ids import read_circuit_id
+from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import NotFoundError, json_answer
 from switchgear_sinks.api.console.components import Components
 from switchgear_sinks.api.parameters import Parameters
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.health import ToolHealthService
-from switchgear_sinks.repository import CircuitsRepository, ToolMetricsRepository
+from switchgear_sinks.repository import CircuitsRepository, EmittersRepository, ToolMetricsRepository
 from switchgear_sinks.repository.local_circuits import WITHIN as LOCAL_WITHIN
 from switchgear_sinks.store import Store
 
@@ -28,11 +29,13 @@ class Reads:
 
     Args:
         store: The store.
+        settings: ``late_after_s`` is used.
         components: What is wrong with the system.
     """
 
-    def __init__(self, store: Store, components: Components) -> None:
+    def __init__(self, store: Store, settings: Settings, components: Components) -> None:
         self._store = store
+        self._late_after_s = settings.late_after_s
         self._components = components
         self._circuits = CircuitsRepository(store)
 
@@ -136,6 +139,17 @@ class Reads:
         Rights.of(request).check_unrestricted("The number of all stored events")
         found = await self._store.query("SELECT count() FROM tool_metrics")
         return json_answer({"events": found.result_rows[0][0]})
+
+    async def emitters(self, request: Request) -> Response:
+        """Answer ``GET /v1/emitters?hours=24``: the processes whose clock is wrong, and what to do."""
+        given = Parameters(request.query_params, ("hours", "tenant"))
+        rights = Rights.of(request)
+        rights.check_unrestricted_tools("The clocks of processes")
+        hours, now = given.hours(24.0) or 24.0, datetime.now(UTC)
+        tenant = rights.tenant(given.text("tenant"))
+        repository = EmittersRepository(self._store, self._late_after_s, tenant=tenant)
+        found = await repository.wrong_clocks(now - timedelta(hours=hours))
+        return json_answer({"hours": hours, "emitters": found, "checked_at": now})
 
     async def errors(self, request: Request) -> Response:
         """Answer ``GET /v1/errors?tool=&limit=10``: the newest errors and timeouts."""

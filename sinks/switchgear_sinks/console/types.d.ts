@@ -113,6 +113,13 @@ export interface NowAnswer {
   tools: Tool[];
   families: Family[];
 }
+/** A process whose clock is wrong. `text` has no capital letter and no full stop; `todo` is a sentence. */
+export interface WrongClock {
+  emitter_id: string;
+  service: string;
+  text: string;
+  todo: string;
+}
 export interface StatsEvent {
   fleet?: Fleet;
   tools: Record<string, { stats: Stats; beat_now: { calls: number; errors: number }; last_call_at?: string | null }>;

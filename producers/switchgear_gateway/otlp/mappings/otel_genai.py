@@ -16,6 +16,8 @@ from switchgear_gateway.otlp.records import Span, text, whole
 from switchgear_schemas import ToolExecution
 
 CONVENTION: Final = "otel-genai/1.41"
+_NO_CALL_ID: Final = frozenset({"unknown", "<not specified>"})
+"""What Agent Framework and Google ADK write for none."""
 _ADK: Final = "gcp.vertex.agent"
 _MCP_TOOLS: Final = frozenset({"McpTool", "MCPTool"})
 _MOST: Final = 4_000
@@ -43,7 +45,7 @@ def to_execution(span: Span) -> ToolExecution:
         convention=CONVENTION,
         tool=from_claude_name(text(found, "gen_ai.tool.name")),
         failure=_failure_of_adk(span) if span.scope == _ADK else failure_of(span),
-        call_id=None if call_id == "unknown" else call_id,  # what Agent Framework writes for none
+        call_id=None if call_id in _NO_CALL_ID else call_id,
         input_tokens=whole(found, "gen_ai.usage.input_tokens"),
         output_tokens=whole(found, "gen_ai.usage.output_tokens"),
     )

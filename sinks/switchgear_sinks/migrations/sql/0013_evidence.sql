@@ -79,7 +79,7 @@ COMMENT 'Processes whose clock is wrong, by hour. Filled from tool_metrics; read
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS emitter_clocks_mv {on_cluster} TO emitter_clocks AS
 WITH
-    ifNull(parseDateTime64BestEffortOrNull(recorded_as, 6, 'UTC'), recorded_at) AS sent,
+    ifNull(parseDateTime64BestEffortOrNull(upper(recorded_as), 6, 'UTC'), recorded_at) AS sent,
     dateDiff('second', kafka_timestamp, sent) AS off
 SELECT
     tenant,
@@ -89,7 +89,7 @@ SELECT
     count() AS events,
     countIf(off > 60) AS ahead,
     countIf(off < -60) AS behind,
-    countIf(recorded_as != '' AND NOT match(recorded_as, '(Z|[+-][0-9]{2}:?[0-9]{2})$')) AS without_zone,
+    countIf(recorded_as != '' AND NOT match(recorded_as, '([Zz]|[+-][0-9]{2}:?[0-9]{2})$')) AS without_zone,
     min(off) AS least_s,
     max(off) AS most_s,
     max(toDateTime(kafka_timestamp, 'UTC')) AS last_at

@@ -76,7 +76,7 @@ async def rows(store):
 
 READS = (
     "/v1/tools?hours=24", "/v1/tools/mcp:weather:get?hours=24", "/v1/slow", "/v1/errors", "/v1/circuits", "/v1/circuits?history=1",
-    "/v1/circuits/mcp:weather:get", "/v1/circuits/mcp:weather:get/history", "/v1/stored", "/v1/retention", "/metrics",
+    "/v1/circuits/mcp:weather:get", "/v1/circuits/mcp:weather:get/history", "/v1/stored", "/v1/emitters", "/v1/retention", "/metrics",
 )  # fmt: skip
 
 

@@ -168,6 +168,7 @@ async def test_a_tenant_sees_its_own_calls(api, store):
         ("/v1/circuits?limti=3", "limti"),
         ("/v1/circuits/search/history?limit=many", "limit"),
         ("/v1/stored?tool=x", "tool"),
+        ("/v1/emitters?hours=0", "hours"),
     ],
 )
 async def test_answer_to_an_invalid_parameter_names_it(api, path, field):

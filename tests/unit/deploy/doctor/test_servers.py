@@ -10,7 +10,7 @@ import pytest
 
 from switchgear_cli.discovery import API, KAFKA, find_system
 from switchgear_cli.doctor.checks import SkippedError
-from switchgear_cli.doctor.servers import ServerChecks, Workers, workers_of
+from switchgear_cli.doctor.servers import ServerChecks, Workers, emitters_finding, workers_of
 from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.up_record import LOCK_NAME, UpRecord
 from switchgear_schemas.settings import Settings
@@ -122,3 +122,49 @@ async def test_a_worker_that_does_not_answer_is_a_failure_unless_its_address_was
 async def test_the_check_is_skipped_where_no_worker_is_known():
     with pytest.raises(SkippedError, match="--worker-url"):
         await look(Workers([]))
+
+
+LOCAL = {
+    "emitter_id": "host:7:a", "counted": False, "todo": "Send recorded_at with a time zone.",
+    "text": "its times have no time zone and are 5 h behind UTC, so no circuit counts its calls",
+}  # fmt: skip
+AHEAD = {
+    "emitter_id": "", "counted": True, "todo": "Synchronise the clock of its machine.",
+    "text": "its clock is 7 min ahead of the broker's, so its calls are stored with the broker's time",
+}  # fmt: skip
+
+
+def test_doctor_names_the_emitter_whose_clock_is_wrong():
+    assert emitters_finding([]).status == "ok"
+    ahead = emitters_finding([AHEAD])
+    assert (ahead.status, ahead.todo) == ("warn", AHEAD["todo"])
+    assert ahead.seen == f"A process without emitter_id: {AHEAD['text']}."
+    both = emitters_finding([LOCAL, AHEAD, *[LOCAL] * 7])
+    assert both.status == "fail", "no circuit counts its calls"
+    assert both.seen.startswith(f"host:7:a: {LOCAL['text']}. A process")
+    assert both.seen.endswith("And 4 more.")
+    assert both.todo.splitlines() == [LOCAL["todo"], AHEAD["todo"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("status", "body", "seen"),
+    [
+        (200, {"emitters": [LOCAL], "hours": 24}, "host:7:a: its times have no time zone"),
+        (200, {"emitters": []}, "No process has a wrong clock."),
+    ],
+)
+async def test_the_clocks_of_processes_are_asked_of_the_api(status, body, seen):
+    with answering(status, body) as url:
+        finding = await ServerChecks(Settings(api_url=url), [], Workers([]), 5).emitters()
+    assert finding.seen.startswith(seen)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("status", [403, 404])
+async def test_the_clocks_are_not_checked_where_the_api_is_older_or_the_token_may_not(status):
+    with (
+        answering(status, {"title": "No", "status": status, "detail": "No.", "error": "No."}) as url,
+        pytest.raises(SkippedError),
+    ):
+        await ServerChecks(Settings(api_url=url), [], Workers([]), 5).emitters()

@@ -10,7 +10,7 @@ from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.records import spans_of
 from switchgear_schemas.enums import MOST_TOKENS
 from tests.support.table import table
-from tests.unit.producers.gateway.otlp.support import MCP, SERVER, TOOL, Kafka, calls_in, sample, span_request, take
+from tests.unit.producers.gateway.otlp.support import MCP, SERVER, TOOL, Kafka, sample, span_request, take
 
 AGENT = {"gen_ai.operation.name": "invoke_agent"}
 CHAT = {"gen_ai.operation.name": "chat"}
@@ -177,10 +177,9 @@ def test_the_project_of_langsmith_and_a_connection_are_no_session(attributes, se
     assert session_of(attributes) == session
 
 
-@pytest.mark.parametrize("name", ["pydantic_ai_mcp", "fastmcp"])
-async def test_the_spans_of_a_library_give_their_calls_one_session(name):
+@pytest.mark.parametrize("name", ["google_adk", "pydantic_ai_mcp"])
+async def test_the_spans_of_a_library_give_their_calls_the_session_of_their_agent(name):
     kafka, ingest = Kafka(), Ingest()
     await take(ingest, sample(name), kafka.sender())
     await ingest.send_due(everything=True)
-    named = {each.session_id for each in calls_in(sample(name))} - {None}
-    assert {each.session_id for each in kafka.acknowledged} == (named or {None})
+    assert {each.session_id for each in kafka.acknowledged} == {"session-7"}

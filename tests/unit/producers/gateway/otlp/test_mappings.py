@@ -20,6 +20,8 @@ from tests.unit.producers.gateway.otlp.support import (
 
 EXPECTED = {
     "agent_framework": ("otel-genai/1.41", "get_forecast", ["success", "transport", "invalid_input"]),
+    "google_adk": ("otel-genai/1.41", "get_forecast", ["success", "transport", "tool"]),
+    "langsmith": ("otel-genai/1.41", "get_forecast", ["success", "transport", "invalid_input"]),
     "langfuse": ("langfuse/5", "get_forecast", ["success", "unknown", "unknown"] * 2),
     "openinference_langchain": ("openinference/0.1", "get_forecast", ["success", "transport", "invalid_input"]),
     "openinference_openai_agents": ("openinference/0.1", "get_forecast", ["success", "unknown", "unknown"]),
@@ -57,6 +59,7 @@ def test_a_second_export_of_the_same_spans_has_the_same_metric_ids_and_no_two_ar
     "name",
     [
         "langfuse",
+        "langsmith",
         "openinference_langchain",
         "openinference_openai_agents",
         "openllmetry_decorator",
@@ -80,6 +83,12 @@ def test_tokens_and_a_duration_beyond_what_a_call_has_are_cut_and_the_call_is_ke
     assert (call.input_tokens, call.output_tokens) == (10**9, 3)
     (call,) = logged_calls_in(log_request("claude_code.tool_result", CLAUDE | {"duration_ms": "1e300"}))
     assert call.execution_time_ms == 31_536_000_000
+
+
+@pytest.mark.parametrize("placeholder", ["unknown", "<not specified>"])
+def test_the_words_of_a_library_for_no_call_id_are_none(placeholder):
+    (call,) = calls_in(span_request({"id": 1, "attributes": TOOL | {"gen_ai.tool.call.id": placeholder}}))
+    assert "call_id" not in call.metadata
 
 
 def test_times_and_trace_context_are_those_of_the_span():
@@ -203,6 +212,8 @@ def test_an_exception_of_a_tool_of_adk_is_judged_by_its_type():
 SOURCES = {
     "Agent Framework": "agent_framework",
     "FastMCP": "fastmcp",
+    "Google ADK: exceptions": "google_adk",
+    "LangChain, by LangSmith's exporter": "langsmith",
     "LangChain, by OpenInference": "openinference_langchain",
     "LangChain, by OpenLLMetry": "openllmetry_langchain",
     "Langfuse: `@observe` and its handler for LangChain": "langfuse",

@@ -6,6 +6,7 @@ import { BrokenCard, FamilyCard } from "../parts/broken-card.js";
 import { ErrorNotice, Loading } from "../parts/notices.js";
 import { Sparkline } from "../parts/sparkline.js";
 import { ToolsTable } from "../parts/tools-table.js";
+import { WrongClocks } from "../parts/wrong-clocks.js";
 import { setParams } from "../state.js";
 import { STATES } from "../states.js";
 import { FRESH_MS, isBroken } from "../store.js";
@@ -36,6 +37,7 @@ export function NowPage({ route }) {
   const rest = tools.filter((tool) => !carded.has(tool.tool));
   return html`<div class="page now">
     <${Summary} fleet=${store.fleet} tools=${tools} beatRevision=${store.beatRevision} broken=${broken.length} refused=${refused} servers=${families.size} oldSince=${circuitsOldSince(store.data, now)} />
+    <${WrongClocks} />
     ${
       cards.length || families.size
         ? html`<section class="cards" aria-label="Not closed">

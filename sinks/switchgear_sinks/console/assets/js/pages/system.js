@@ -3,13 +3,14 @@ import { plain } from "../format.js";
 import { html } from "../html.js";
 import { Loaded } from "../parts/notices.js";
 import { Value } from "../parts/value.js";
+import { WrongClocks } from "../parts/wrong-clocks.js";
 
 const RELOAD_MS = 10_000;
 
 /** @param {{ route: unknown }} _props */
 export function SystemPage(_props) {
   const resource = useResource("/v1/console/system", {}, RELOAD_MS);
-  return html`<div class="page"><${Loaded} resource=${resource} rows=${10}>
+  return html`<div class="page"><${WrongClocks} /><${Loaded} resource=${resource} rows=${10}>
     ${(/** @type {Record<string, unknown>} */ answer) =>
       html`<div class="columns system">${Object.entries(answer)
         .filter(([name]) => name !== "checked_at" && name !== "problems") // these are above every page
