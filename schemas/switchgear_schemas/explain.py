@@ -185,6 +185,10 @@ def _asked(facts: _Facts) -> str:
     return f"published again, because {facts.actor or 'a process'} asked"
 
 
+def _clock_set_back(facts: _Facts) -> str:
+    return f"the broker's clock was {facts.value or 0:.0f} s ahead, and the circuit's times moved back with it"
+
+
 def _unknown(facts: _Facts) -> str:
     """Return a sentence for a rule of a newer version or of another program."""
     words = facts.rule.replace("_", " ")
@@ -215,6 +219,7 @@ _OTHERS: Final[dict[str, Callable[[_Facts], str]]] = {
     "probe_returned": lambda _: "a probe call came back and decided nothing yet",
     "asked": _asked,
     "family_recovered": lambda _: "the family's circuit closed, and a probe call may test the tool at once",
+    "clock_set_back": _clock_set_back,
     "state_lost": lambda _: "the worker lost this circuit's state, and its evidence starts from zero",
     "recovery_ramp": _recovery_ramp,
     "recovery_failed": _recovery_failed,

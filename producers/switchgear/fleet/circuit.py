@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Final
 
 import msgspec
 
@@ -11,6 +12,9 @@ from switchgear.fleet.family_run import FamilyRun
 from switchgear.fleet.log import LogRecord, Published
 from switchgear.fleet.rows import MAX_COMMANDS, Row
 from switchgear_schemas import BreakerPolicy, Cause, Circuit, Counts, Lease, Verb
+
+BACK_S: Final = 60.0
+"""Brokers' clocks differ by milliseconds. If an execution is so much older than its circuit's time, an earlier record's broker was ahead."""
 
 
 class LiveCircuit:
@@ -40,6 +44,25 @@ class LiveCircuit:
             row.total_calls += run.count
             row.clock = run.clock
             self.breaker.add_successes(run.clock, run.count)
+
+    def follow_clock(self, arrived: float) -> Published | None:
+        """Set the circuit's time to that of an execution. It goes back only if it was ahead by more than :data:`BACK_S`.
+
+        Returns:
+            The record for readers who hold an instant that moved back with it, or None.
+        """
+        row = self.row
+        if row.clock - arrived <= BACK_S:
+            row.clock = max(row.clock, arrived)
+            return None
+        self.end_run()
+        ahead, row.clock = row.clock - arrived, arrived
+        if row.outage_at is not None:
+            row.outage_at = min(row.outage_at, arrived)
+        if not self.breaker.set_back(arrived) or row.record is None:
+            return None
+        commanded = self.breaker.cause is not None and self.breaker.cause.rule == "command"
+        return self.publish(arrived, None if commanded else Cause(rule="clock_set_back", value=ahead))
 
     def encode(self) -> bytes:
         """Return the bytes of the row, with the breaker as it is now."""

@@ -135,19 +135,19 @@ class FleetFold:
         family = None
         if place.family is not None:
             family = registry.live.get(place.family_circuit) or registry.family(place.family, arrived)
-        live = self._circuit(event, place.circuit, arrived, fence)
+        live = self._circuit(event, place.circuit, arrived, fence, late=late)
         if live is None:
             changes.duplicates += 1
         else:
             changes.folded += 1
             changes.late += late
-            self._begin(live, arrived)
+            self._begin(live, arrived, late=late)
         # After a crash between the rows of the tool and of the family, the replay is new to the family alone.
         counting = None
         if family is not None:
             run = family.run
             if run is None or late or not run.takes(record, event, arrived):
-                counting = self._counting(family, arrived, fence)
+                counting = self._counting(family, arrived, fence, late=late)
         if late:
             _count_late(live, counting)
         elif event.status == "rejected":
@@ -165,15 +165,15 @@ class FleetFold:
         read_from = self.registry.read_from(record.partition).get(partition, MAX_COUNT)
         return partition, offset, _Moved(offset >= read_from, place)
 
-    def _counting(self, family: LiveCircuit, arrived: float, fence: _Fence) -> LiveCircuit | None:
+    def _counting(self, family: LiveCircuit, arrived: float, fence: _Fence, *, late: bool) -> LiveCircuit | None:
         """Return the family, with its fence raised, or None if it has counted the event."""
         family.end_run()
         if not self._raise_fence(family, fence):
             return None
-        self._begin(family, arrived)
+        self._begin(family, arrived, late=late)
         return family
 
-    def _circuit(self, event: Execution, own: str, arrived: float, fence: _Fence) -> LiveCircuit | None:
+    def _circuit(self, event: Execution, own: str, arrived: float, fence: _Fence, *, late: bool) -> LiveCircuit | None:
         """Return the circuit that counts the event, with its fence raised. Return None for a replay.
 
         ``own`` is the id of the tool's own circuit. Its fence comes first: a replay may find other circuits of users or sessions than
@@ -187,14 +187,15 @@ class FleetFold:
         name = None if scope == "tool" else event.user_id if scope == "user" else event.session_id
         if not name or len(name) > MAX_NAME_LENGTH:  # too long for a circuit's id
             return tool
-        if tool.row.command_until is not None:  # events of users and sessions don't reach the tool's own circuit
-            registry.publish(tool.end_command(max(arrived, tool.row.clock)))
-        if tool.breaker.admitted_share < 1:  # the same
-            self._begin(tool, arrived)
+        if not late:
+            registry.publish(tool.follow_clock(arrived))
+            if tool.row.command_until is not None:  # events of users and sessions don't reach the tool's own circuit
+                registry.publish(tool.end_command(tool.row.clock))
+            if tool.breaker.admitted_share < 1:  # the same
+                self._begin(tool, arrived, late=late)
         live = registry.scoped(tool, scope, name, arrived)
         if live is tool:
             return tool
-        tool.row.clock = max(arrived, tool.row.clock)
         return live if self._raise_fence(live, fence) else None
 
     def _raise_fence(self, live: LiveCircuit, fence: _Fence) -> bool:
@@ -214,10 +215,18 @@ class FleetFold:
         self.registry.touched[row.circuit_id] = live
         return True
 
-    def _begin(self, live: LiveCircuit, arrived: float) -> None:
-        """Set the circuit's clock, and apply what time alone changes. Announce a new circuit that did not start closed."""
+    def _begin(self, live: LiveCircuit, arrived: float, *, late: bool) -> None:
+        """Set the circuit's clock, and apply what time alone changes. Announce a new circuit that did not start closed.
+
+        A late event moves no clock: to a broker whose clock is ahead, every event looks late.
+        """
+        if late:
+            return
         row = live.row
-        row.clock = max(row.clock, arrived)
+        if arrived >= row.clock:
+            row.clock = arrived
+        else:
+            self.registry.publish(live.follow_clock(arrived))
         if live.breaker.state == "closed" and live.breaker.admitted_share == 1:
             return
         self.registry.publish(live.end_command(row.clock))

@@ -329,9 +329,7 @@ class CircuitRegistry:
 
     def adopt(self, circuit_id: str, tool_name: str, scope: CircuitScope, now: float) -> LiveCircuit:
         """Return a fresh circuit for an id that readers know and the table doesn't."""
-        row = _new_row(circuit_id, tool_name, scope, now)
-        row.clock = now
-        return self._add(row, now)
+        return self._add(_new_row(circuit_id, tool_name, scope, now), now)
 
     def _make_room(self, names: CircuitIndex, name: str, now: float, idle_s: float, limit: int) -> bool:
         for circuit_id in names.after(name, LOOKED_AT):
@@ -368,6 +366,7 @@ class CircuitRegistry:
 
     def _add(self, row: Row, now: float, policy: BreakerPolicy | None = None) -> LiveCircuit:
         policy = policy or self.policy_of(row)
+        row.clock = now
         breaker = Breaker(row.circuit_id, policy, now)
         live = self.live[row.circuit_id] = LiveCircuit(row, breaker, policy, self._family_of(row))
         self._retired.pop(row.circuit_id, None)

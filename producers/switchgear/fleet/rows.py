@@ -62,7 +62,8 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
     """Rises with every message applied: of two versions of a row, the one with the higher number is the newer. It starts at
     :func:`first_applied` for a circuit that may have existed before, else at 0."""
     clock: Instant = 0.0
-    """Latest broker timestamp applied, in seconds. The circuit's time never goes backwards."""
+    """Latest broker timestamp applied, in seconds. The circuit's time goes backwards only if a broker's clock was ahead: see
+    :meth:`switchgear.fleet.circuit.LiveCircuit.follow_clock`."""
     total_calls: Count = 0
     total_failed: Count = 0
     total_ignored: Count = 0

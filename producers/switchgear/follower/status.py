@@ -16,6 +16,8 @@ FRESH_S: Final = 1.0
 """Records count only if a fetch waited for them at the broker, with no longer break than this: those of a backlog are old."""
 NOTICED_S: Final = 1.0
 """A smaller difference is ignored."""
+JUMP_S: Final = 60.0
+"""A record that shows so much more than all others comes from a broker whose clock is ahead. It is believed when a second one agrees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,5 +112,7 @@ class BrokerTime:
     def heard(self, timestamp_ms: int) -> None:
         """Take in a record that was read just now, and that the broker wrote at ``timestamp_ms`` (``LogAppendTime``)."""
         self._samples.append(self.wall() - timestamp_ms / 1000)
-        ahead = min(self._samples)
+        ahead, *others = sorted(self._samples)
+        if len(others) > 1 and others[0] - ahead > JUMP_S:
+            ahead = others[0]
         self.ahead_s = ahead if abs(ahead) >= NOTICED_S else 0.0

@@ -31,6 +31,10 @@ SENTENCES = [
     ),
     ({"rule": "cusum", "value": 12, "threshold": 12}, "more calls failed than a healthy tool's do"),
     ({"rule": "consecutive_failures", "value": 5.0, "threshold": 5}, "5 calls in a row failed (the limit is 5)"),
+    (
+        {"rule": "clock_set_back", "value": 3595.0},
+        "the broker's clock was 3595 s ahead, and the circuit's times moved back with it",
+    ),
     ({"rule": "recovery_ramp", "value": 0.25}, "25 % of calls are admitted while the tool recovers"),
     ({"rule": "recovery_ramp", "value": 1.0}, "the recovery is over, and all calls are admitted"),
     (

@@ -62,3 +62,16 @@ def test_a_clock_that_jumps_ahead_is_noticed_after_some_records():
     for _ in range(SAMPLES):
         hear(time, wall)
     assert time() == pytest.approx(wall.broker, abs=0.05)
+
+
+def test_a_guard_ignores_one_record_from_the_future_and_believes_the_second():
+    wall = Wall(0.0)
+    time = BrokerTime(wall)
+    for _ in range(3):
+        hear(time, wall)
+    time.heard(int((wall.broker + 3600) * 1000))
+    assert time() == wall()
+    hear(time, wall)
+    assert time() == wall()
+    time.heard(int((wall.broker + 3600) * 1000))
+    assert time() == pytest.approx(wall() + 3600, abs=0.05)
