@@ -26,6 +26,7 @@ from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import (
     CallerErrorsError,
     CircuitOpenError,
+    CredentialRefusedError,
     DuplicateCallError,
     Rejection,
     SessionExhaustedError,
@@ -61,6 +62,7 @@ __all__ = [
     "CircuitTable",
     "CircuitView",
     "Classification",
+    "CredentialRefusedError",
     "Duplicate",
     "DuplicateCallError",
     "Emitter",

@@ -150,6 +150,14 @@ def secret_key(name: str, value: object) -> None:
         raise OptionError(f"{name} must be 1 to 64 bytes.", hint=f'{name}=b"..."')
 
 
+def secret(name: str, value: object) -> None:
+    """Check for a text that is a secret. The message doesn't show it."""
+    if not isinstance(value, str):
+        raise OptionError(
+            f"{name} must be a string, not {type(value).__name__}.", hint="Only a salted hash of it is kept."
+        )
+
+
 def identifier(name: str, value: object, hint: str, *, least: int = 0) -> None:
     """Check for a name or id that goes with every event."""
     if not isinstance(value, str):

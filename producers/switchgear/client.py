@@ -15,13 +15,14 @@ from switchgear.fallback import Chains
 from switchgear.follower.view import CircuitView
 from switchgear.guard.caller_errors import DEFAULT_MAX_CALLER_ERRORS
 from switchgear.guard.calls import Calling
+from switchgear.guard.credentials import Credentials
 from switchgear.guard.decision import CircuitDecision, PendingProbe
 from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.guard.fleet_state import STATE_MAX_AGE_S, Availability, OnStateUnavailable
 from switchgear.guard.local_circuits import LocalBreakers, LocalPolicies
 from switchgear.guard.options import GuardOptions
 from switchgear.guard.permits import Permit, Reporter
-from switchgear.guard.rejections import Rejection, caller_of
+from switchgear.guard.rejections import Caller, Rejection, caller_of
 from switchgear.guard.runtime import PermitContext, Runtime
 from switchgear.redaction import Redactor, redactor
 from switchgear.runtime.fork import call_in_child
@@ -202,7 +203,14 @@ class Switchgear(Calling, Lifetime, FromEnv):
             self._availability = Availability(self._follower, on_state_unavailable, state_max_age_s, clock)
             self.housekeeping = Housekeeping(fleet, self._availability, self._hooks)
         own_redactor = None if redact is None else redactor(redact)
-        reporter = Reporter(clock, fleet, classifier=classify, redactor=own_redactor, hooks=self._hooks)
+        reporter = Reporter(
+            clock,
+            fleet,
+            classifier=classify,
+            redactor=own_redactor,
+            hooks=self._hooks,
+            credentials=Credentials(parameters_key),
+        )
         self._family_pattern = family_pattern
         self._decision = CircuitDecision(LocalBreakers(local_policies, clock), reporter, family_pattern=family_pattern)
         if self._hooks is not None and self._follower is not None and "on_transition" in self._hooks.wants:
@@ -246,6 +254,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         user_id: str = "",
         session_id: str | None = None,
         request_id: str | None = None,
+        credential: str | None = None,
         arguments: Mapping[str, Any] | None = None,
         fallbacks: Collection[str] = (),
     ) -> Permit | Rejection:
@@ -258,6 +267,8 @@ class Switchgear(Calling, Lifetime, FromEnv):
             user_id: The user that the call is for.
             session_id: The session that the call belongs to. ``max_caller_errors`` counts in it.
             request_id: The request that the call belongs to.
+            credential: What the call signs in with, such as its token. Only a salted hash is kept. See
+                :mod:`switchgear.guard.credentials`.
             arguments: The call's arguments by name, for the limit of caller errors and the event's hash.
             fallbacks: Tools that you can call instead. If the circuit of ``tool`` refuses, the permit may be for one of them:
                 see its ``tool``. Only those that are fallbacks of ``tool`` are asked, in the order of its chain.
@@ -266,6 +277,8 @@ class Switchgear(Calling, Lifetime, FromEnv):
             A Permit, which is true, or a Rejection, which is false.
         """
         caller = caller_of(user_id, session_id, request_id)
+        if credential:
+            caller = self._signed_in(caller, credential)
         if arguments is not None or fallbacks:
             check_tool_name(tool)
             return self._runtime.acquire(tool, caller, arguments, fallbacks)
@@ -289,26 +302,43 @@ class Switchgear(Calling, Lifetime, FromEnv):
         user_id: str = "",
         session_id: str | None = None,
         request_id: str | None = None,
+        credential: str | None = None,
         arguments: Mapping[str, Any] | None = None,
         fallbacks: Collection[str] = (),
     ) -> Permit | Rejection:
         """:meth:`try_acquire` without blocking the event loop."""
         check_tool_name(tool)
         caller = caller_of(user_id, session_id, request_id)
+        if credential:
+            caller = self._signed_in(caller, credential)
         if arguments is not None or fallbacks:
             return await self._runtime.aacquire(tool, caller, arguments, fallbacks)
         answer = await self._runtime.adecide(tool, caller)
         return self._runtime.refused_permit(answer, caller) if isinstance(answer, Rejection) else answer
 
     def permit(
-        self, tool: str, *, user_id: str = "", session_id: str | None = None, request_id: str | None = None
+        self,
+        tool: str,
+        *,
+        user_id: str = "",
+        session_id: str | None = None,
+        request_id: str | None = None,
+        credential: str | None = None,
     ) -> PermitContext:
         """Return a permit as a block: ``with gear.permit("tool"):`` or ``async with``.
 
         Entering it raises CircuitOpenError if the call is refused. Leaving it reports the outcome.
         """
         arguments.tool_name(tool)
-        return PermitContext(self._runtime, tool, caller_of(user_id, session_id, request_id))
+        caller = caller_of(user_id, session_id, request_id)
+        if credential:
+            caller = self._signed_in(caller, credential)
+        return PermitContext(self._runtime, tool, caller)
+
+    def _signed_in(self, caller: Caller, credential: str) -> Caller:
+        """Return ``caller`` with the hash of its credential."""
+        arguments.secret("credential", credential)
+        return caller._replace(credential=self._runtime.salted(credential))
 
     def map_fallbacks(self, chains: Chains) -> None:
         """Set the fallbacks of tools: ``{"mcp:a:search": ["mcp:b:search", "local:search"]}``. Replaces those they had.
@@ -323,6 +353,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         session_id: str | None = None,
         *,
         user_id: str = "",
+        credential: str | None = None,
         token_budget: int | None = None,
         max_failures: int | None = None,
         max_calls: int | None = None,
@@ -334,6 +365,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         Args:
             session_id: Its name; generated unless given.
             user_id: The user it belongs to.
+            credential: What its calls sign in with, such as a token. Only a salted hash is kept.
             token_budget: Refuse calls after this many tokens of all its tools together.
             max_failures: Refuse calls after this many failed calls of all its tools together.
             max_calls: Refuse calls after this many calls.
@@ -345,6 +377,8 @@ class Switchgear(Calling, Lifetime, FromEnv):
             SwitchgearError: An argument is impossible. The message names it.
         """
         arguments.policies("policies", policies)
+        if credential is not None:
+            arguments.secret("credential", credential)
         breakers = LocalBreakers(self._local_policies if policies is None else policies, self._clocks[0])
         return Session(
             mint_metric_id() if session_id is None else session_id,
@@ -353,6 +387,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
                 breakers, self._decision.reporter, of_session=True, family_pattern=self._family_pattern
             ),
             user_id=user_id,
+            credential=self._runtime.salted(credential) if credential else "",
             token_budget=token_budget,
             max_failures=max_failures,
             max_calls=max_calls,

@@ -67,6 +67,7 @@ class Session:
         owner: The client that it belongs to. Calls of other clients aren't in this session.
         decision: Decides about its calls.
         user_id: On every event. At most 256 characters.
+        credential: Salted hash of what its calls sign in with. Empty: the session stands for it.
         token_budget: Refuse calls after this many tokens, reported by the tools or by :meth:`spend`.
         max_failures: Refuse calls after this many failed calls. Cancelled calls and refusals by a policy don't count.
         max_calls: Refuse calls after this many calls.
@@ -83,6 +84,7 @@ class Session:
         owner: Owner,
         decision: Decision,
         user_id: str = "",
+        credential: str = "",
         token_budget: int | None = None,
         max_failures: int | None = None,
         max_calls: int | None = None,
@@ -101,6 +103,7 @@ class Session:
                 arguments.whole(name, limit)
         self.session_id = session_id
         self.user_id = user_id
+        self.credential = credential
         self.owner = owner
         self.decision = decision
         self.caller_errors = (

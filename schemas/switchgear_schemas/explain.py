@@ -118,6 +118,13 @@ def _cusum(facts: _Facts) -> str:
     return f"{found}; {healthy} gets that far less than once in {_number(int(facts.calls_between))} calls"
 
 
+def _auth_failures(facts: _Facts) -> str:
+    number = _whole(facts.value)
+    found = "a credential was" if number == 1 else f"{_number(number)} different credentials in a row were"
+    within = "" if facts.window_s is None else f" within {_seconds(facts.window_s)}"
+    return f"{found} rejected{within}{_limit(facts.threshold)}"
+
+
 # -- what closes it, opens it again, or changes nothing
 
 
@@ -205,6 +212,7 @@ _BREACHES: Final[dict[str, Callable[[_Facts], str]]] = {
     "slow_call_rate": _slow_rate,
     "wasted_tokens": _wasted_tokens,
     "cusum": _cusum,
+    "auth_failures": _auth_failures,
 }
 _OTHERS: Final[dict[str, Callable[[_Facts], str]]] = {
     "probe_failed": _probe_failed,

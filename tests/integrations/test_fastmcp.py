@@ -188,6 +188,26 @@ async def test_fourth_bad_call_of_a_client_is_refused_and_another_clients_is_not
         assert await called(one, FORECAST, "a", "Oslo") == [refused, "sunny"]
 
 
+class UnauthorizedError(Exception):
+    status_code = 401
+
+
+def unauthorized(_city: str) -> str:
+    raise UnauthorizedError("the token has expired")
+
+
+async def test_token_that_a_tool_rejects_three_times_is_refused_and_another_token_goes_on():
+    fleet = InMemoryFleet()
+    mcp = make_server([SuiteTool(does=unauthorized)], SwitchgearMiddleware(fleet.gear()))
+    found = {}
+    for token in ("old", "new"):
+        async with connected(mcp, http=True, headers={"Authorization": f"Bearer {token}"}) as client:
+            found[token] = await called(client, FORECAST, *"abcd")
+    assert found["old"][3].startswith(f"Your credentials for the tool {FORECAST} were rejected 3 times in a row")
+    assert [text.startswith("Your credentials") for text in found["new"]] == [False] * 3 + [True]
+    assert "Bearer" not in str(fleet.events())
+
+
 async def test_three_unknown_names_in_a_row_are_refused_and_a_real_call_starts_afresh():
     fleet = InMemoryFleet()
     mcp = make_server([SuiteTool()], SwitchgearMiddleware(fleet.gear()))

@@ -101,6 +101,21 @@ async def test_default_circuits_are_named_after_the_server_and_the_tool():
     assert [event["status"] for event in fleet.events(CIRCUIT)] == ["success"]
 
 
+async def test_tool_that_rejects_one_connection_is_called_by_another_one():
+    fleet = InMemoryFleet()
+    gear = fleet.gear()
+    meta = {META_KEY: {"class": "governance", "code": "auth_required"}}
+    rejected = CallToolResult(content=[], is_error=True, _meta=meta)
+    server = make_server([SuiteTool(does=lambda _city: rejected)])
+    async with Client(server) as one, Client(server) as other:
+        for client in (one, other):
+            guard_session(client, gear, server="weather")
+        for _ in range(3):
+            assert text_of(await one.call_tool(FORECAST, {"city": "Oslo"})) == ""
+        assert text_of(await one.call_tool(FORECAST, {"city": "Oslo"})).startswith("Your credentials")
+        assert text_of(await other.call_tool(FORECAST, {"city": "Oslo"})) == ""
+
+
 async def test_unknown_tools_are_refused_to_a_session_after_three():
     fleet = InMemoryFleet()
     gear = fleet.gear()

@@ -263,6 +263,30 @@ async def test_clients_over_http_are_counted_by_their_session():
                 assert (await stateless.call_tool(FORECAST, {"city": "Oslo"})).is_error
 
 
+class UnauthorizedError(Exception):
+    status_code = 401
+
+
+def unauthorized(_city: str) -> str:
+    raise UnauthorizedError("the key was revoked")
+
+
+async def test_key_that_a_tool_rejects_three_times_is_refused_and_another_key_goes_on():
+    fleet = InMemoryFleet()
+    server = guard_server(make_server([SuiteTool(does=unauthorized)]), fleet.gear())
+    app = server.streamable_http_app(json_response=True)
+    found = {}
+    async with server.session_manager.run():
+        for key in ("old", "new"):
+            transport = httpx2.ASGITransport(app)
+            headers = {"X-Api-Key": key}
+            http = httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000", headers=headers)
+            async with Client(streamable_http_client("http://127.0.0.1:8000/mcp", http_client=http)) as client:
+                found[key] = [text_of(await client.call_tool(FORECAST, {"city": city})) for city in "abcd"]
+    assert found["old"][3].startswith(f"Your credentials for the tool {FORECAST} were rejected 3 times in a row")
+    assert [text.startswith("Your credentials") for text in found["new"]] == [False] * 3 + [True]
+
+
 def test_server_that_cannot_be_guarded_is_refused_with_a_hint():
     gear = InMemoryFleet().gear()
     server = guard_server(make_server([SuiteTool()]), gear)

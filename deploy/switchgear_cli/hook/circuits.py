@@ -19,6 +19,7 @@ from switchgear.breaker.states import PASSING
 from switchgear.breaker.values import LOCAL_FAMILIES, LOCAL_TOOLS, Cause, PlainPolicy, policy_in_force
 from switchgear.follower.view import CircuitView, UnreadableCircuitError, decode_view
 from switchgear.guard.caller_errors import DEFAULT_MAX_CALLER_ERRORS, CallerErrorLimit, CallerErrors
+from switchgear.guard.credentials import Credentials
 from switchgear.guard.decision import CircuitDecision
 from switchgear.guard.families import Family, FamilyPermit
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit, LocalPolicies
@@ -27,7 +28,7 @@ from switchgear.guard.rejections import Caller, Rejection
 from switchgear.integrations.claude_code import Ended
 from switchgear.prompts import NoticeBoard
 from switchgear_cli.hook.calls import family_pattern
-from switchgear_cli.hook.state import SavedCircuit, State
+from switchgear_cli.hook.state import SavedCircuit, State, rejected
 from switchgear_schemas.circuit_ids import circuit_id, read_circuit_id
 from switchgear_schemas.claude_code import Call
 from switchgear_schemas.families import model_name
@@ -56,6 +57,10 @@ class _Policies:
         return self._FAMILY
 
 
+_KEY: Final = b"claude-code"
+"""The sessions stand for their credentials. Their ids are in the state file anyway, so the salt hides nothing."""
+
+
 class _SavedPermit(msgspec.Struct, array_like=True):
     """What a permitted call holds until its end is reported, maybe by another process."""
 
@@ -63,6 +68,8 @@ class _SavedPermit(msgspec.Struct, array_like=True):
     tool: BreakerPermit | None
     family: BreakerPermit | None
     trial: str | None
+    held: list[BreakerPermit | None] = []
+    """Of the session's rejected calls: of the server, then of the tool."""
 
 
 class _Circuits:
@@ -72,7 +79,7 @@ class _Circuits:
         self._state = state
         self._clock = clock
         self.local = LocalBreakers(cast("LocalPolicies", _Policies()), clock)
-        self.reporter = Reporter(clock)
+        self.reporter = Reporter(clock, credentials=Credentials(_KEY))
         self.decision = CircuitDecision(self.local, self.reporter, family_pattern=family_pattern())
         self._read = {row.circuit_id for row in rows}
         for row in rows:
@@ -128,19 +135,24 @@ def decide(state: State, call: Call, clock: Callable[[], float] = time.time) -> 
             return None
         circuits = _Circuits(state, state.circuits(call.circuit_ids[0], call.family), clock)
         errors = _caller_errors(state, call)
+        credentials = circuits.reporter.credentials
+        _load_credentials(state, call, credentials, clock())
         limit = CallerErrorLimit(errors, call.session, DEFAULT_MAX_CALLER_ERRORS)
         trial = limit.admit(call.tool, lambda: _hash(call.arguments))
         answer: Any = trial
         if not isinstance(trial, Rejection):
-            answer = circuits.decision.acquire(call.tool, Caller(session_id=call.session or None))
+            caller = _caller(call)
+            answer = circuits.decision.acquire(call.tool, caller)
             if isinstance(answer, Permit):
                 family = None if answer.family is None else answer.family.breaker_permit
-                permit = _SavedPermit(answer.started, answer.breaker_permit, family, trial)
+                held = credentials.taken_apart(call.tool, call.family, caller, answer.held)
+                permit = _SavedPermit(answer.started, answer.breaker_permit, family, trial, held)
                 state.keep_permit(call.call, call.session, msgspec.msgpack.encode(permit), clock())
             elif trial is not None:
                 limit.give_back(call.tool, trial)
         circuits.save()
         state.keep_caller(call.session, call.tool, errors.saved(call.session, call.tool), clock())
+        _keep_credentials(state, call, credentials, clock())
         return answer if isinstance(answer, Rejection) else None
 
 
@@ -154,6 +166,9 @@ def record(state: State, call: Call, ended: Ended, clock: Callable[[], float] = 
         was_out = of_family is not None and of_family.breaker.state not in PASSING
         errors = _caller_errors(state, call)
         now = clock()
+        credentials, caller = circuits.reporter.credentials, _caller(call)
+        _load_credentials(state, call, credentials, now)
+        server_refused = _server_refuses(call, credentials)
         held = Permit(
             circuits.reporter,
             call.tool,
@@ -161,12 +176,13 @@ def record(state: State, call: Call, ended: Ended, clock: Callable[[], float] = 
             None if permit is None else permit.tool,
             now - (ended.duration_ms or 0.0) / 1000 if permit is None else permit.started,
             None,
-            Caller(session_id=call.session or None),
+            caller,
             family=None
             if call.family is None
             else FamilyPermit(call.family, of_family, None if permit is None else permit.family, None),
             caller_errors=CallerErrorLimit(errors, call.session, DEFAULT_MAX_CALLER_ERRORS),
             trial=None if permit is None else permit.trial,
+            held=None if permit is None else credentials.held(call.tool, call.family, caller, permit.held),
         )
         arguments = None if ended.error is None else _hash(call.arguments)
         held.end(CallReport(ended.error, ended.classification, duration_ms=ended.duration_ms, arguments=arguments))
@@ -174,6 +190,9 @@ def record(state: State, call: Call, ended: Ended, clock: Callable[[], float] = 
             circuits.free_tools(call.family or "")
         circuits.save()
         state.keep_caller(call.session, call.tool, errors.saved(call.session, call.tool), now)
+        _keep_credentials(state, call, credentials, now)
+        if server_refused and not _server_refuses(call, credentials):
+            state.drop_rejected(call.session, call.family or "")
 
 
 def notice(state: State, session: str, clock: Callable[[], float] = time.time) -> str:
@@ -195,6 +214,29 @@ def _caller_errors(state: State, call: Call) -> CallerErrors:
     if saved is not None:
         errors.load(call.session, call.tool, saved)
     return errors
+
+
+def _caller(call: Call) -> Caller:
+    return Caller(session_id=call.session or None)
+
+
+def _rejected(call: Call) -> list[str]:
+    """Return the names of the session's rejected calls: of the server, then of the tool."""
+    return [rejected(each) for each in reversed(call.circuit_ids)]
+
+
+def _load_credentials(state: State, call: Call, credentials: Credentials, now: float) -> None:
+    runs = [state.caller(call.session, name) for name in _rejected(call)]
+    credentials.load(call.tool, call.family, _caller(call), runs, now)
+
+
+def _keep_credentials(state: State, call: Call, credentials: Credentials, now: float) -> None:
+    for name, run in zip(_rejected(call), credentials.saved(call.tool, call.family, _caller(call)), strict=True):
+        state.keep_caller(call.session, name, run, now)
+
+
+def _server_refuses(call: Call, credentials: Credentials) -> bool:
+    return call.family is not None and credentials.refuses_server(call.family, _caller(call))
 
 
 def _hash(arguments: Any) -> str:

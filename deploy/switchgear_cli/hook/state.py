@@ -54,6 +54,11 @@ class SavedCircuit(NamedTuple):
     last_error: str | None
 
 
+def rejected(circuit_id: str) -> str:
+    """Return the name among ``callers`` for the calls of a session that a tool or server rejected with class ``auth``."""
+    return f"{circuit_id}|auth"
+
+
 def default_path() -> Path:
     """Return the file in the user's folder for state."""
     root = os.environ.get("XDG_STATE_HOME") or ""
@@ -128,9 +133,9 @@ class State:
         found = self._database.execute(
             f"SELECT EXISTS (SELECT 1 FROM circuits WHERE circuit_id IN ({marks}))"  # noqa: S608 - only question marks
             f" OR EXISTS (SELECT 1 FROM fleet WHERE circuit_id IN ({marks}))"
-            " OR EXISTS (SELECT 1 FROM callers WHERE session = ? AND tool = ?)"
+            f" OR EXISTS (SELECT 1 FROM callers WHERE session = ? AND tool IN (?, {marks}))"
             " OR EXISTS (SELECT 1 FROM permits WHERE call = ?)",
-            (*ids, *ids, session, tool, call),
+            (*ids, *ids, session, tool, *map(rejected, ids), call),
         ).fetchone()
         return not found[0]
 
@@ -162,6 +167,12 @@ class State:
             self._database.execute("DELETE FROM callers WHERE session = ? AND tool = ?", (session, tool))
         else:
             self._replace("callers", (session, tool, run, now))
+
+    def drop_rejected(self, session: str, family: str) -> None:
+        """Remove the rejected calls in a row of a server's tools."""
+        query = "DELETE FROM callers WHERE session = ? AND substr(tool, 1, ?) = ? AND substr(tool, ?) = ?"
+        start, end = f"{family}:", rejected("")
+        self._database.execute(query, (session, len(start), start, -len(end), end))
 
     def keep_permit(self, call: str, session: str, permit: bytes, now: float) -> None:
         """Write what a call that may be made holds."""

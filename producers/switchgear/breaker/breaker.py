@@ -52,7 +52,7 @@ class Breaker(CircuitFields):
     :meth:`set_back`. Folding the same calls gives the same state to the byte. A breaker is not thread-safe: its owner serialises calls.
 
     A probe is permitted at ``now >= open_until``. Rules compare by ``>=`` and are evaluated on every result. A call is slow if it
-    took *more* than the threshold. An ignored result changes nothing.
+    took *more* than the threshold. An ignored result changes nothing, unless it names a rejected credential.
 
     A call that takes too long can be reported as overdue before it ends. It is then a slow call of the window, and its end counts it
     no second time. An overdue probe has decided.
@@ -384,6 +384,9 @@ class Breaker(CircuitFields):
         kind = result.kind
         if kind is not _SUCCESS:
             if kind is _IGNORED:
+                if result.credential and self._evidence.limits.denied:
+                    self.quiet = None  # the success of any call ends the row
+                    return self._evidence.add_denied(self.clock, result)
                 self._evidence.window.add_ignored(self.clock)
                 return False
             if kind is _OVERDUE:  # the totals and a ramp count its end

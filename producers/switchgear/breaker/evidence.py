@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 _SUCCESS: Final = ResultKind.SUCCESS
+MOST_DENIED: Final = 64
+"""The most credentials that a circuit remembers. A policy that asks for more opens none by this rule."""
 
 
 class Thresholds(msgspec.Struct, frozen=True, gc=False):
@@ -35,6 +37,8 @@ class Thresholds(msgspec.Struct, frozen=True, gc=False):
     slow_rate: float
     tokens: float
     cusum: Detector
+    denied: int
+    """Different credentials. 0: the rule is off."""
     minimum_reporters: int
     minimum_tools: int
 
@@ -63,6 +67,7 @@ def thresholds_of(policy: BreakerPolicy) -> Thresholds:
         slow_rate=_or_never(policy.slow_call_rate_threshold),
         tokens=_or_never(policy.wasted_tokens),
         cusum=OFF if policy.cusum is None else solve(policy.cusum),
+        denied=0 if (policy.consecutive_auth_failures or 0) > MOST_DENIED else policy.consecutive_auth_failures or 0,
         minimum_reporters=policy.minimum_reporters,
         minimum_tools=policy.minimum_tools,
     )
@@ -88,6 +93,9 @@ class Evidence:
         """In the detector's units, at most its height: a sum that too few reporters hold back can then fall at once."""
         self.cusum_calls = self.cusum_failed = 0
         """Calls since the sum was last zero, and how many of them failed. They have a meaning only while the sum is above zero."""
+        self.denied: dict[str, tuple[int, str]] = {}
+        """Credentials that were rejected since the last success, each with the stamp and the process of the last time. The one
+        that was rejected longest ago comes first."""
         self.callers = Reporters(limits.minimum_reporters)
         self.failers = Reporters(limits.minimum_reporters)
         self.weak = Weak()
@@ -103,7 +111,7 @@ class Evidence:
     @property
     def clean(self) -> bool:
         """Whether one more success of a tool in :attr:`called` would change no decision, now or later."""
-        return self._forgiving and self.streak == 0 and self.cusum == 0
+        return self._forgiving and self.streak == 0 and self.cusum == 0 and not self.denied
 
     def note_tools(self, names: Iterable[str]) -> None:
         """Count tools among those that were called."""
@@ -117,6 +125,7 @@ class Evidence:
         self.window.clear()
         self.streak = 0
         self.cusum = 0
+        self.denied.clear()
         self.callers.seen.clear()
         self.failers.seen.clear()
         self.weak = Weak()
@@ -155,6 +164,8 @@ class Evidence:
             else:
                 window.add(now, slow)
             self.streak = 0
+            if self.denied:
+                self.denied.clear()
             if self.cusum:
                 total = self.cusum - limits.cusum.down
                 self.cusum = total if total > 0 else 0  # noqa: FURB136 - max() is slower
@@ -178,6 +189,7 @@ class Evidence:
             or self.cusum >= limits.cusum.height
             or window.failed - weak >= limits.count
             or window.tokens >= limits.tokens
+            or (len(self.denied) >= limits.denied > 0)
         )
 
     def _note(self, result: Result, *, bad: bool) -> None:
@@ -193,6 +205,28 @@ class Evidence:
                 self.called[result.tool] = None
             if bad:
                 self.failing_tools.add(result.tool, stamp)
+
+    def add_denied(self, now: float, result: Result) -> bool:
+        """Count an ignored call whose credential was rejected. Return whether so many different ones were that the tool is out.
+
+        Any call that the tool accepts ends the row: three people with old tokens among a thousand others are no outage.
+        """
+        window, denied, most = self.window, self.denied, self.limits.denied
+        window.add_ignored(now)
+        denied.pop(result.credential, None)
+        denied[result.credential] = (window.stamp, result.reporter)
+        if len(denied) > most:
+            del denied[next(iter(denied))]
+        if self.limits.minimum_reporters > 1:
+            self.callers.add(result.reporter, window.stamp)
+        return self._denied_now() >= most
+
+    def _denied_now(self) -> int:
+        """Forget the credentials that were rejected before the window, and return the number of the others."""
+        oldest = self.window.oldest
+        while self.denied and next(iter(self.denied.values()))[0] < oldest:
+            del self.denied[next(iter(self.denied))]
+        return len(self.denied)
 
     def _add_failure(self, now: float, result: Result, slow: bool, counted: bool) -> None:
         if counted:
@@ -252,6 +286,8 @@ class Evidence:
         oldest = self.window.oldest
         if cause is not None and policy.minimum_reporters > 1:
             failing = self.failers.count(oldest)
+            if cause.rule == "auth_failures":
+                failing = len({reporter for _, reporter in self.denied.values()})
             if failing < min(policy.minimum_reporters, self.callers.count(oldest)):
                 return None
             cause = msgspec.structs.replace(cause, reporters=failing)
@@ -292,6 +328,9 @@ class Evidence:
                 tolerable_failure_rate=policy.cusum.tolerable_failure_rate,
                 calls_between_false_opens=float(policy.cusum.calls_between_false_opens),
             )
+        if self.denied and self._denied_now() >= limits.denied:
+            denied, window_s = len(self.denied), float(window.size) if policy.sliding_window_type == "time" else None
+            return Cause("auth_failures", float(denied), float(limits.denied), denied, window_s=window_s)
         return None
 
     def _in_window(self, policy: BreakerPolicy, rule: str, value: float, threshold: float) -> Cause:

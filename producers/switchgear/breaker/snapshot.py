@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 import msgspec
 from msgspec import Meta
 
-from switchgear.breaker.evidence import Evidence
+from switchgear.breaker.evidence import MOST_DENIED, Evidence
 from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.ramp import Ramp
 from switchgear.breaker.states import STATES
@@ -65,6 +65,8 @@ class SavedEvidence(msgspec.Struct, array_like=True):
     """None: there is neither a run nor a sum, or the release that wrote this did not keep the instant."""
     weak: list[tuple[Count, Count]] = []
     """Stamps, and how many failures of each count half. An older release counts them as a whole."""
+    denied: list[tuple[str, Count, str]] = []
+    """Rejected credentials, each with its stamp and process."""
 
 
 class Saved(msgspec.Struct, array_like=True):
@@ -116,18 +118,23 @@ def decode(data: bytes) -> Saved:
 
 
 def _check(saved: Saved, state: str) -> None:
-    evidence = saved.evidence
     if state == "open" and saved.open_until is None:
         raise ValueError("it is open without open_until")
     if (state == "half_open") != (saved.half_open is not None):
         raise ValueError(f"it is {state} {'without' if saved.half_open is None else 'with'} probes")
     if saved.ramp is not None and state != "closed":
         raise ValueError(f"it is {state} with a ramp")
+    _check_evidence(saved.evidence, saved.clock)
+
+
+def _check_evidence(evidence: SavedEvidence, clock: float) -> None:
     if max(len(evidence.failers), len(evidence.callers)) > evidence.reporters:
         raise ValueError(f"it has more reporters than {evidence.reporters}")
     if max(len(evidence.failing_tools), len(evidence.called)) > evidence.tools:
         raise ValueError(f"it has more tools than {evidence.tools}")
-    if evidence.counted_at is not None and evidence.counted_at > saved.clock:
+    if len(evidence.denied) > MOST_DENIED:
+        raise ValueError(f"it has more rejected credentials than {MOST_DENIED}")
+    if evidence.counted_at is not None and evidence.counted_at > clock:
         raise ValueError(f"it counted a call at {evidence.counted_at}, after its clock")
     is_possible = _is_pane if evidence.window_type == "time" else _is_call
     for entry in evidence.window:
@@ -194,6 +201,7 @@ def save_evidence(evidence: Evidence) -> SavedEvidence:
         called=list(evidence.called),
         counted_at=evidence.counted_at if evidence.streak or evidence.cusum else None,
         weak=list(evidence.weak.by_stamp.items()),
+        denied=[(name, stamp, reporter) for name, (stamp, reporter) in evidence.denied.items()],
     )
 
 
@@ -220,6 +228,9 @@ def load_evidence(saved: SavedEvidence, policy: BreakerPolicy, now: float) -> Ev
         evidence.failing_tools.seen = dict(saved.failing_tools)
         evidence.called = dict.fromkeys(saved.called)
         evidence.weak = Weak(saved.weak)
+        if evidence.limits.denied:
+            last = saved.denied[-evidence.limits.denied :]
+            evidence.denied = {name: (stamp, reporter) for name, stamp, reporter in last}
     return evidence
 
 

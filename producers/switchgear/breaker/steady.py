@@ -29,7 +29,7 @@ def steady(evidence: Evidence) -> Steady | None:
     """Return what holds for further successes, or None if one more may change a decision."""
     window, limits = evidence.window, evidence.limits
     end = window.pane_end
-    if end is None or evidence.streak or evidence.cusum:
+    if end is None or evidence.streak or evidence.cusum or evidence.denied:
         return None
     if (window.failed or window.slow) and window.calls < limits.minimum_calls:
         return None  # one more call may be enough to judge the rates

@@ -116,7 +116,8 @@ class ResultKind(IntEnum):
     SUCCESS = 0
     FAILURE = 1
     IGNORED = 2
-    """Nothing: the call was cancelled, denied or unauthorised, or its class is not counted by the policy."""
+    """Nothing: the call was cancelled, denied or unauthorised, or its class is not counted by the policy. Different credentials
+    that are rejected in a row say something all the same: see ``consecutive_auth_failures``."""
     OVERDUE = 3
     """It has not ended, and takes too long already. The result of its end has :attr:`Result.overdue_ms`."""
 
@@ -133,6 +134,7 @@ class Result(msgspec.Struct, frozen=True, gc=False):
         tool: The tool that was called, for the circuit of a family.
         weak: Its source hides the kind of error. Such a failure counts half, and only in the rate of failures.
         overdue_ms: How long a call that has ended had run when it was reported as overdue. None if it wasn't.
+        credential: Hash of what the call signed in with, if the tool rejected that. Empty if it didn't, or if none is known.
     """
 
     kind: ResultKind = ResultKind.SUCCESS
@@ -143,6 +145,7 @@ class Result(msgspec.Struct, frozen=True, gc=False):
     tool: str = ""
     weak: bool = False
     overdue_ms: float | None = None
+    credential: str = ""
 
 
 def result_kind(status: Status, error_class: ErrorClass | None, policy: BreakerPolicy) -> ResultKind:

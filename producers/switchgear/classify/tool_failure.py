@@ -119,6 +119,8 @@ _REFUSAL: Final = (
     r"Do not (?:call any tool again in this session; finish|repeat this call; use|call it again now; go on without it)\b"
     r"|\bYour last (?:call|[0-9]{1,9} calls) of [^\n]{1,100}? (?:was|were) rejected[^\n]{0,320}?\. "
     r"Change the arguments or use another tool\."
+    r"|\bYour credentials for (?:the server [^\n]{1,100}? of )?the tool [^\n]{1,100}? were rejected "
+    r"(?:once|[0-9]{1,9} times in a row), so it was not called\. Sign in again, or use another tool\."
 )
 """The texts of Rejection and ThreadsBusyError, in ``guard/``. Frameworks write their own words before and after."""
 

@@ -171,4 +171,5 @@ def result_of(event: Execution, policy: BreakerPolicy, kind: ResultKind | None =
         retry_after_s=None if wait_s is None else min(wait_s, MAX_RETRY_AFTER_S),
         tool=event.tool_name,
         weak=event.evidence == "status_only",
+        credential=(event.credential or "") if event.error_class == "auth" and event.status == "error" else "",
     )

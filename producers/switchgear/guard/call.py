@@ -17,7 +17,7 @@ from switchgear.fallback import resolved
 from switchgear.guard.caller_errors import CALLER_CLASSES
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.permits import CallReport, Permit
-from switchgear.guard.rejections import Rejection
+from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
 from switchgear.guard.tool_function import misfit
 from switchgear.sessions import session_of, session_stack
 from switchgear.usage import NOTHING, Usage, usage_of
@@ -91,6 +91,17 @@ class GuardPlan:
         return self.runtime.attempt(
             f"parameters of {self.tool} have no hash", lambda: self._keys.parameters(function, args, kwargs)
         )
+
+    def caller(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Caller:
+        """Return for whom a call with these arguments is made, as far as they tell."""
+        read = self.options.credential
+        if read is None:
+            return NO_CALLER
+        given = args[1:] if self.receiver else args
+        found = self.runtime.attempt(f"the credential of {self.tool} could not be read", lambda: read(*given, **kwargs))
+        if not isinstance(found, str) or not found:
+            return NO_CALLER
+        return Caller(credential=self.runtime.salted(found))
 
     def used(self, result: Any) -> Usage:
         """Return what ``result`` says it cost."""
@@ -185,7 +196,7 @@ class Call:
             if runtime.hooks is not None:
                 runtime.hooks.on_cached(self.tool, None)
             return None
-        answer = runtime.ask(self.tool, arguments=self.parameters)
+        answer = runtime.ask(self.tool, self.plan.caller(self.args, self.kwargs), arguments=self.parameters)
         if isinstance(answer, Permit):
             self.permitted(answer)
             return None

@@ -1,4 +1,7 @@
-"""The decision about a call: first the circuits of the tool's family, then the tool's. Of each the fleet's, then this process's."""
+"""The decision about a call: first the circuits of the tool's family, then the tool's. Of each the fleet's, then this process's.
+
+Last comes the caller's credential: an open circuit is named first.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from switchgear.breaker import BreakerPermit, BreakerRejection
 from switchgear.breaker.ramp import in_words
 from switchgear.breaker.states import PASSING
 from switchgear.follower.view import CircuitView, LeaseView
+from switchgear.guard.credentials import Held, limit_of
 from switchgear.guard.families import Family, FamilyPermit, family_finder
 from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit
@@ -37,6 +41,7 @@ class PendingProbe:
     """This process's circuit of the tool; None if the family is asked."""
     breaker_permit: BreakerPermit | None = None
     family: FamilyPermit | None = None
+    held: Held | None = None
 
 
 class CircuitDecision:
@@ -53,6 +58,7 @@ class CircuitDecision:
         self.fleet = fleet = reporter.fleet
         self.clock = reporter.clock
         self.family_of = family_finder(family_pattern)
+        self._credentials = reporter.credentials
         self._of_session = of_session
         self._circuits = local.circuits
         self._views: Mapping[str, CircuitView] = {} if fleet is None else fleet.views
@@ -117,6 +123,7 @@ class CircuitDecision:
             pending.caller,
             lease,
             family=pending.family,
+            held=pending.held,
         )
 
     def give_up(self, pending: PendingProbe) -> None:
@@ -186,9 +193,14 @@ class CircuitDecision:
         circuit = self.local.known(tool, caller)
         if circuit is None:
             return False
+        now = self.clock()
         if of_family in ("fleet_probe", "local_probe"):  # the family's probe passes an open circuit of the tool
-            return circuit.breaker.state == "forced_open"
-        return circuit.would_refuse(self.clock())
+            refuses = circuit.breaker.state == "forced_open"
+        else:
+            refuses = circuit.would_refuse(now)
+        if refuses or not self._credentials.runs or limit_of(circuit) is None:
+            return refuses
+        return self._credentials.would_refuse(tool, None if family is None else family.name, caller, now)
 
     def fleet_fallback(self, tool: str) -> tuple[str, ...]:
         """Return the fallback tools that the fleet's circuit names."""
@@ -344,8 +356,24 @@ class CircuitDecision:
                 breaker_permit = answer
             elif not _passes_open(answer, family):
                 return self._local_refusal(tool, answer, circuit, view)
+        held = self._admitted(tool, circuit, caller, family) if self._credentials.runs else None
+        if isinstance(held, Rejection):
+            if breaker_permit is not None:
+                circuit.release(breaker_permit, now)
+            return held
         generation = None if self.fleet is None else self.fleet.generation(view)
-        return Permit(self.reporter, tool, circuit, breaker_permit, now, generation, caller, lease, family=family)
+        permit = Permit(self.reporter, tool, circuit, breaker_permit, now, generation, caller, lease, family=family)
+        if held is not None:
+            permit.held = held
+        return permit
+
+    def _admitted(
+        self, tool: str, circuit: LocalCircuit, caller: Caller, family: FamilyPermit | None
+    ) -> Held | Rejection | None:
+        """Ask about the caller's credential, which the tool or its server may have rejected."""
+        if not self._credentials.runs or limit_of(circuit) is None:
+            return None
+        return self._credentials.admit(tool, None if family is None else family.name, caller, self.clock())
 
     def _request_probe(
         self, fleet: FleetCircuits, view: CircuitView, caller: Caller, family: FamilyPermit | None
@@ -359,14 +387,17 @@ class CircuitDecision:
             breaker_permit = answer
         elif not _passes_open(answer, family):
             return self._local_refusal(view.tool_name, answer, circuit, view)
-        refusal = fleet.rejection(view)
-        asked = fleet.request_probe(view)
-        if asked is None:
+        held = self._admitted(view.tool_name, circuit, caller, family)
+        refusal = held if isinstance(held, Rejection) else fleet.rejection(view)
+        asked = None if isinstance(held, Rejection) else fleet.request_probe(view)
+        if asked is None or isinstance(held, Rejection):
             if breaker_permit is not None:
                 circuit.release(breaker_permit, self.clock())
+            if isinstance(held, Held):
+                self._credentials.give_back(held, self.clock())
             return refusal
         fleet.refusals.refused(refusal, caller=caller, probe_requested=True)
-        return PendingProbe(view.tool_name, view, asked, caller, circuit, breaker_permit, family)
+        return PendingProbe(view.tool_name, view, asked, caller, circuit, breaker_permit, family, held)
 
     def _asked(self, circuit: LocalCircuit, now: float) -> BreakerPermit | BreakerRejection:
         """Ask a circuit of this process."""
@@ -386,6 +417,8 @@ class CircuitDecision:
             pending.circuit.release(pending.breaker_permit, now)
         if pending.family is not None:
             pending.family.release(now)
+        if pending.held is not None:
+            self._credentials.give_back(pending.held, now)
 
     def _local_refusal(
         self, tool: str, refused: BreakerRejection, circuit: LocalCircuit, view: CircuitView | None

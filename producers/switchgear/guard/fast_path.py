@@ -98,11 +98,12 @@ def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function
     if family is not None:
         return _in_family(plan, off_path, family, function, full)
     circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
+    rejected = decision.reporter.credentials.runs
     routed = plan.runtime.fallbacks.named
 
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or sessions() is not None:
+        if circuit is None or rejected or sessions() is not None:
             return full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
@@ -134,11 +135,12 @@ def plain_async_guard(plan: GuardPlan, function: Coroutine, full: Coroutine) -> 
     if family is not None:
         return _in_family_async(plan, off_path, family, function, full)
     circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
+    rejected = decision.reporter.credentials.runs
     routed = plan.runtime.fallbacks.named
 
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or sessions() is not None:
+        if circuit is None or rejected or sessions() is not None:
             return await full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         if quiet is None:
@@ -165,11 +167,12 @@ def _in_family(plan: GuardPlan, off_path: _OffPath, family: Breaker, function: F
     """Return :func:`plain_guard` for a tool with a family. It is apart, because a check more shows in the time of a call."""
     tool, decision = plan.tool, plan.runtime.decision
     circuits, sessions = decision.local.circuits, session_stack.get
+    rejected = decision.reporter.credentials.runs
     routed, refused_at_once = plan.runtime.fallbacks.named, decision.refused_at_once
 
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or sessions() is not None:
+        if circuit is None or rejected or sessions() is not None:
             return full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         of_family = family.quiet
@@ -198,11 +201,12 @@ def _in_family_async(
     """Return :func:`plain_async_guard` for a tool with a family. It is apart, because a check more shows in the time of a call."""
     tool, decision = plan.tool, plan.runtime.decision
     circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
+    rejected = decision.reporter.credentials.runs
     routed, refused_at_once = plan.runtime.fallbacks.named, decision.refused_at_once
 
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or sessions() is not None:
+        if circuit is None or rejected or sessions() is not None:
             return await full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         of_family = family.quiet
@@ -234,6 +238,7 @@ def _emitting(  # noqa: C901 - a function call would cost a tenth of the common 
     own = tool_circuit(tool)
     decision = runtime.decision
     circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
+    rejected = decision.reporter.credentials.runs
     views, scoped, follower, emitter = fleet.views, fleet.scoped, fleet.follower, fleet.emitter
     routed, refused_at_once = runtime.fallbacks.named, decision.refused_at_once
     items, limit = _room(emitter, clock)
@@ -242,7 +247,7 @@ def _emitting(  # noqa: C901 - a function call would cost a tenth of the common 
 
     def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or sessions() is not None or not runtime.started:
+        if circuit is None or rejected or sessions() is not None or not runtime.started:
             return full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         view = views.get(own)
@@ -292,6 +297,7 @@ def _emitting_async(  # noqa: C901 - as above
     own = tool_circuit(tool)
     decision = runtime.decision
     circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
+    rejected = decision.reporter.credentials.runs
     views, scoped, follower, emitter = fleet.views, fleet.scoped, fleet.follower, fleet.emitter
     routed, refused_at_once = runtime.fallbacks.named, decision.refused_at_once
     items, limit = _room(emitter, clock)
@@ -300,7 +306,7 @@ def _emitting_async(  # noqa: C901 - as above
 
     async def call(*args: Any, **kwargs: Any) -> Any:
         circuit = circuits.get(tool)
-        if circuit is None or sessions() is not None or not runtime.started:
+        if circuit is None or rejected or sessions() is not None or not runtime.started:
             return await full(*args, **kwargs)
         quiet = circuit.breaker.quiet
         view = views.get(own)

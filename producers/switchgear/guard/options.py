@@ -42,6 +42,7 @@ class Overrides(TypedDict, total=False):
     classify: Classifier | None
     classify_result: ResultClassifier | None
     parameters: Callable[..., Any] | None
+    credential: Callable[..., str | None] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,9 @@ class GuardOptions:
     parameters: Callable[..., Any] | None = None
     """A function that takes the arguments and returns what identifies the call, for the hash, the cache, single flight and
     repeated calls. By default it is all arguments and the function itself."""
+    credential: Callable[..., str | None] | None = None
+    """A function that takes the arguments and returns what the call signs in with, such as its token. Only a salted hash is kept.
+    A credential that the tool rejects again and again is refused. By default the session or the user stands for it."""
 
     def __post_init__(self) -> None:
         if self.fallback is not None and not callable(self.fallback):
@@ -95,7 +99,7 @@ class GuardOptions:
         arguments.whole("The option duplicate_after", self.duplicate_after, least=2)
         if self.on_duplicate is not None and self.on_duplicate != "refuse":
             arguments.function("The option on_duplicate", self.on_duplicate, 'Or "refuse".')
-        for name in ("usage", "classify", "classify_result", "parameters"):
+        for name in ("usage", "classify", "classify_result", "parameters", "credential"):
             if getattr(self, name) is not None:
                 arguments.function(f"The option {name}", getattr(self, name))
 

@@ -13,6 +13,7 @@ from switchgear.classify import Classifier, classify
 from switchgear.classify.classification import IGNORE, Classification, checked
 from switchgear.emitter.event import Event
 from switchgear.guard.caller_errors import CALLER_CLASSES
+from switchgear.guard.credentials import Credentials, Held, credential_kind, limit_of
 from switchgear.guard.families import FamilyPermit
 from switchgear.guard.overdue import given_up, overdue_after_s
 from switchgear.guard.rejections import NO_CALLER, Caller
@@ -87,6 +88,7 @@ class Permit(msgspec.Struct, eq=False):
         caller_errors: The limit of the innermost session for errors of the caller. None without one.
         trial: What a call tries after such a limit was reached, else None.
         arguments: Returns the hash of the call's arguments. None if they aren't known.
+        held: What it holds of its credential's runs. Nearly always None: nothing was rejected.
     """
 
     reporter: Reporter
@@ -106,6 +108,7 @@ class Permit(msgspec.Struct, eq=False):
     caller_errors: CallerErrorLimit | None = None
     trial: str | None = None
     arguments: Arguments | None = None
+    held: Held | None = None
 
     # Every object is true as it is. Type checkers need this: they narrow ``Permit | Rejection`` by it.
     if TYPE_CHECKING:
@@ -263,7 +266,10 @@ class Reporter:
         classifier: Classifier | None = None,
         redactor: Redactor | None = None,
         hooks: HookList | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
+        self.credentials = credentials or Credentials()
+        """The credentials that tools reject, of all sessions."""
         self.clock = clock
         self.fleet = fleet
         self.hooks = hooks
@@ -286,9 +292,10 @@ class Reporter:
         retry_after_s = None if classification is None else classification.retry_after_s
         usage = of_one_call((*permit.usage, report.usage)) if permit.usage else report.usage
         circuit, family = permit.circuit, permit.family
+        credential = self._credential_ended(permit, now, status, error_class)
         if circuit is not None:
             kind = _SUCCESS if error_class is None else result_kind(status, error_class, circuit.breaker.policy)
-            result = Result(kind, duration_ms, usage.tokens, "", retry_after_s)
+            result = Result(kind, duration_ms, usage.tokens, "", retry_after_s, credential=credential)
             circuit.record(now, result, permit.breaker_permit, _named(error_type, message))
         if family is not None:
             result = Result(_SUCCESS, duration_ms, usage.tokens, "", retry_after_s, permit.tool)
@@ -321,6 +328,8 @@ class Reporter:
                 metadata=None if report.metadata is None else dict(report.metadata),
                 traceparent=None if hooks is None else hooks.traceparent(),
             )
+            # With a salt of its own, one token in three processes would look like three.
+            event.credential = (credential or None) if self.credentials.shared else None
             if family is not None:
                 event.family_generation = family.generation
                 event.family_lease_id = None if family.lease is None else family.lease[1]
@@ -361,6 +370,21 @@ class Reporter:
             session.add_calls(-1)
         if permit.caller_errors is not None and permit.trial is not None:
             permit.caller_errors.give_back(permit.tool, permit.trial)
+        if permit.held is not None:
+            self.credentials.give_back(permit.held, self.clock())
+
+    def _credential_ended(self, permit: Permit, now: float, status: Status, error_class: ErrorClass | None) -> str:
+        """Count what the call says about the credential of its caller. Return the credential if it was rejected."""
+        if error_class != "auth" and permit.held is None and not self.credentials.runs:
+            return ""
+        limit = None if permit.circuit is None else limit_of(permit.circuit)
+        if limit is not None:
+            family = None if permit.family is None else permit.family.name
+            kind = credential_kind(status, error_class)
+            self.credentials.ended(permit.tool, family, permit.caller, permit.held, limit, now, kind)
+        elif permit.held is not None:
+            self.credentials.give_back(permit.held, now)
+        return self.credentials.holder_of(permit.caller) if error_class == "auth" else ""
 
     def _class_of(
         self, error: BaseException | str, permit: Permit, report: CallReport, duration_ms: float

@@ -131,7 +131,7 @@ def _go_on(call: Call, found: Rejection | PendingProbe) -> Waits:
         if standing is None:
             return None
         refusal = standing
-    if refusal.source not in {"duplicate", "caller"}:
+    if refusal.source not in {"duplicate", "caller", "credential"}:
         if call.answer_from_cache(stale=True):
             runtime.refused(refusal, served_by="cache")
             return None

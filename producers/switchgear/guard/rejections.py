@@ -57,12 +57,14 @@ _ADVICE: Final = {
     "session": "Do not call any tool again in this session; finish with what you have.",
     "duplicate": "Do not repeat this call; use the result you have, change the parameters, or go on without it.",
     "caller": "Change the arguments or use another tool.",
+    "credential": "Sign in again, or use another tool.",
 }
 """What the model should do, by what refused."""
 _WHAT: Final = {
     "session": "The session takes no more calls, so {0.tool} was not called",
     "duplicate": "The same call of {0.tool} was made again and again",
     "caller": "Calls of {0.tool} were rejected again and again",
+    "credential": "The credentials for {0.tool} were rejected again and again",
 }
 """The message for operators, by what refused. The default names the circuit."""
 _CIRCUIT: Final = "The {0.source} circuit of {0.tool} {1}"
@@ -103,7 +105,7 @@ class Rejection(msgspec.Struct, frozen=True):
     family: str | None = None
     """The tool's family, if its circuit refused: the server is down. Then all values but ``tool`` are about the family."""
     failures: int = 0
-    """How many of the caller's last calls were rejected in a row, if the source is ``caller``."""
+    """How many of the caller's last calls were rejected in a row, if the source is ``caller`` or ``credential``."""
 
     def __bool__(self) -> Literal[False]:
         return False
@@ -113,10 +115,9 @@ class Rejection(msgspec.Struct, frozen=True):
         """What to show to the model: what is wrong, when to try again, and what to use instead. One line of bounded length."""
         tool = one_line(self.tool, MOST_NAME)
         advice = _ADVICE.get(self.source)
-        if self.source == "caller":
-            calls = f"last {self.failures} calls of {tool} were" if self.failures > 1 else f"last call of {tool} was"
-            error = one_line(self.last_error or "", MOST_OF_AN_ERROR).rstrip(".: ")
-            return f"Your {calls} rejected{f': {error}' if error else ''}. {advice}"
+        words_of = _TEXTS.get(self.source)
+        if words_of is not None:
+            return f"{words_of(self, tool)} {advice}"
         if advice is not None:
             return f"The tool {tool} was not called: {one_line(self.reason, _MOST_OF_A_REASON)}. {advice}"
         circuit = f"(circuit {self.state.replace('_', ' ')})"
@@ -162,6 +163,20 @@ class Rejection(msgspec.Struct, frozen=True):
         return kind(self)
 
 
+def _of_caller(rejection: Rejection, tool: str) -> str:
+    calls = f"last {rejection.failures} calls of {tool} were" if rejection.failures > 1 else f"last call of {tool} was"
+    error = one_line(rejection.last_error or "", MOST_OF_AN_ERROR).rstrip(".: ")
+    return f"Your {calls} rejected{f': {error}' if error else ''}."
+
+
+def _of_credential(rejection: Rejection, tool: str) -> str:
+    server = "" if rejection.family is None else f"the server {one_line(rejection.family, MOST_NAME)} of "
+    times = f"{rejection.failures} times in a row" if rejection.failures > 1 else "once"
+    return f"Your credentials for {server}the tool {tool} were rejected {times}, so it was not called."
+
+
+_TEXTS: Final = {"caller": _of_caller, "credential": _of_credential}
+"""What is wrong, in words for the model, by what refused. The default is about a limit or a circuit."""
 _NO_WORDS: Final = "The circuit is open."
 _made_of: Final[Callable[[BaseException], tuple[Any, ...]]] = BaseException.args.__get__  # type: ignore[attr-defined]
 """Returns what an exception was made with, also if its class has its own ``args``."""
@@ -249,8 +264,16 @@ class CallerErrorsError(CircuitOpenError):
     """The last calls of the tool in this session were rejected, as ``max_caller_errors`` says. Its text says why."""
 
 
+class CredentialRefusedError(CircuitOpenError):
+    """The tool, or its server, rejected the caller's last calls with class ``auth``. Sign in again.
+
+    Only calls with the same credential are refused, or where none is known, of the same session or user.
+    """
+
+
 _ERRORS: Final[dict[str, type[CircuitOpenError]]] = {
     "session": SessionExhaustedError,
     "duplicate": DuplicateCallError,
     "caller": CallerErrorsError,
+    "credential": CredentialRefusedError,
 }

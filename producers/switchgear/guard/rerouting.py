@@ -69,7 +69,8 @@ def _call_chain(call: Call, chain: tuple[str, ...], refusal: Rejection) -> Waits
         arguments = _arguments_for(call, name, found.tool)
         if arguments is None:
             continue
-        answer = runtime.ask(name, arguments=_parameters_of(found, arguments))
+        caller = found.plan.caller(*arguments)
+        answer = runtime.ask(name, caller, arguments=_parameters_of(found, arguments))
         if isinstance(answer, PendingProbe):
             answer = yield answer
         if isinstance(answer, Permit):

@@ -83,6 +83,7 @@ class Runtime:
         if max_caller_errors is not None and caller_errors_without_session:
             self.process_limit = CallerErrorLimit(self.caller_errors, "", max_caller_errors)
         """The limit for caller errors of the calls without a session. None: they aren't counted."""
+        self.salted = decision.reporter.credentials.salted
         self._outages_in_text = outages_in_text
         self._make_lock()
         call_in_child(self._make_lock)
@@ -338,7 +339,7 @@ def _in_session(session: Session, caller: Caller) -> Caller:
     user_id, session_id, request_id, target, credential = caller
     if session_id is None:
         session_id = session.session_id
-    return Caller(user_id or session.user_id, session_id, request_id, target, credential)
+    return Caller(user_id or session.user_id, session_id, request_id, target, credential or session.credential)
 
 
 class PermitContext:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from fastmcp.exceptions import NotFoundError, ToolError
+from fastmcp.server.dependencies import get_http_headers
 from fastmcp.server.middleware import Middleware
 from fastmcp.tools.base import ToolResult
 from mcp import MCPError
@@ -29,6 +30,12 @@ _MOST_TOOLS: Final = 10_000
 
 _COUNTED: Final = "__switchgear_counted__"
 """The attribute of an exception that the circuit of a tool has counted. FastMCP's search for tools calls them through a tool."""
+
+
+def _credential() -> str | None:
+    """Return what the client signs in with over HTTP, None if nothing is known."""
+    headers: dict[str, str] = get_http_headers(include={"authorization"})
+    return headers.get("authorization") or headers.get("x-api-key")
 
 
 class SwitchgearMiddleware(Middleware):
@@ -64,6 +71,7 @@ class SwitchgearMiddleware(Middleware):
             tool=self._tools.get(message.name),
             others=self._names,
             session_id=session_id,
+            credential=_credential(),
             attempt_of=message,
         )
         if isinstance(call, RefusedCall):

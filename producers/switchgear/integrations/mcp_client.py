@@ -15,6 +15,7 @@ from switchgear.client import Switchgear
 from switchgear.integrations.mcp_results import RUN_ENDS, last_words
 from switchgear.integrations.tool_calls import RefusedCall, ToolCalls
 from switchgear.prompts import CircuitOf
+from switchgear_schemas.ids import mint_metric_id
 
 T = TypeVar("T")
 
@@ -87,6 +88,8 @@ class _SessionGuard:
         """The names of the server's tools."""
         self._complete = False
         """All pages of the list were seen."""
+        self._credential = mint_metric_id()
+        """Stands for what the connection signs in with: other connections of the process are other people's, maybe."""
         self._begun = 0
         self._begun_before_loss = 0
         """How many calls had begun when a call failed because the connection ended. That call counted for all of them."""
@@ -100,6 +103,7 @@ class _SessionGuard:
             name,
             given=arguments or {},
             others=() if goes_on else self._names,  # another tool doesn't know what this one asked
+            credential=self._credential,
         )
         if isinstance(call, RefusedCall):
             return _refusal(call)

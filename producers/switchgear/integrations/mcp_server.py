@@ -87,7 +87,14 @@ class _Guarded:
     ) -> Any:
         """Call a tool by ``function``, which takes the name of the tool: the one that was asked for, or its fallback."""
         session_id = self._client(request)
-        call = await self.calls.abegin(name, given=given or {}, tool=tool, others=self.names, session_id=session_id)
+        call = await self.calls.abegin(
+            name,
+            given=given or {},
+            tool=tool,
+            others=self.names,
+            session_id=session_id,
+            credential=_credential(request),
+        )
         if isinstance(call, RefusedCall):
             return _refusal(call, ends_run=call.ends_run and session_id is not None)
         with call:
@@ -212,6 +219,15 @@ class _GuardedServer(_Guarded):
                 break
         self.names = tuple(found)
         return name in found or cursor is not None
+
+
+def _credential(request: Any) -> str | None:
+    """Return what the client signs in with over HTTP, None if nothing is known."""
+    http = getattr(request, "request", None)
+    if http is None:
+        return None
+    found: str | None = http.headers.get("authorization") or http.headers.get("x-api-key")
+    return found
 
 
 def _refusal(call: RefusedCall, *, ends_run: bool) -> CallToolResult:

@@ -243,6 +243,7 @@ class ToolCalls:
         others: Sequence[str] = (),
         session_id: str | None = None,
         user_id: str = "",
+        credential: str | None = None,
         attempt_of: object = None,
     ) -> StartedCall | RefusedCall:
         """Ask whether a call may be made now. It may block for the client's ``probe_wait``. See :meth:`abegin`."""
@@ -252,7 +253,12 @@ class ToolCalls:
             return StartedCall(self, name, inside.plan.tool, None, asked=name)
         circuit, names = self.circuit(name), self.names(others)
         answer = self.gear.try_acquire(
-            circuit, user_id=user_id, session_id=_theirs(session_id), arguments=given, fallbacks=names
+            circuit,
+            user_id=user_id,
+            session_id=_theirs(session_id),
+            credential=credential,
+            arguments=given,
+            fallbacks=names,
         )
         return self._begun(name, circuit, answer, names, session_id, attempt_of)
 
@@ -265,6 +271,7 @@ class ToolCalls:
         others: Sequence[str] = (),
         session_id: str | None = None,
         user_id: str = "",
+        credential: str | None = None,
         attempt_of: object = None,
     ) -> StartedCall | RefusedCall:
         """Ask whether a call may be made now.
@@ -277,6 +284,7 @@ class ToolCalls:
                 be: look at the ``name`` of the answer. Leave it empty where the framework allows no other tool.
             session_id: The framework's name for the run or conversation.
             user_id: The user that the run is for.
+            credential: What the client signs in with, if the adapter sees it. Only a salted hash is kept.
             attempt_of: The framework's object for the call that the model asked for. Attempts of the same object are
                 retries of one call: their failures are one event. A success after them is one of its own, and so is a probe.
 
@@ -289,7 +297,12 @@ class ToolCalls:
             return StartedCall(self, name, inside.plan.tool, None, asked=name)
         circuit, names = self.circuit(name), self.names(others)
         answer = await self.gear.atry_acquire(
-            circuit, user_id=user_id, session_id=_theirs(session_id), arguments=given, fallbacks=names
+            circuit,
+            user_id=user_id,
+            session_id=_theirs(session_id),
+            credential=credential,
+            arguments=given,
+            fallbacks=names,
         )
         return self._begun(name, circuit, answer, names, session_id, attempt_of)
 

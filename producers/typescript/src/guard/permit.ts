@@ -225,7 +225,11 @@ export class Reporter {
 
   /** Send the end of a call to the gateway that permitted it. It records the call itself. */
   #deliver(fleet: FleetCircuits, gateway: GatewayPermit, event: ExecutionInput): void {
-    const ignored = event.error_class === "policy" || event.status === "cancelled" || event.status === "rejected";
+    const ignored =
+      event.error_class === "policy" ||
+      event.status === "cancelled" ||
+      event.status === "rejected" ||
+      event.status === "overdue";
     const outcome: Outcome = {
       permit: gateway.token,
       status: ignored ? "ignored" : event.status,

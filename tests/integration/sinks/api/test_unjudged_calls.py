@@ -46,7 +46,9 @@ async def calls_that_say_nothing(fleet):
 
 
 async def stored_as_the_sink_does(store, events):
-    made = ExecutionRows().rows(records(*(json.dumps(event).encode() for event in events)))
+    made = ExecutionRows().rows(
+        records(*(json.dumps(event).encode() for event in events), timestamp=int(time.time() * 1000))
+    )
     assert made.dead == []
     await store.raw_insert("tool_metrics", b"\n".join(made.values), "JSONEachRow", INSERT_SETTINGS)
 

@@ -9,7 +9,14 @@ import anyio
 import httpx
 import pytest
 
-from switchgear import BreakerPolicy, CircuitOpenError, Switchgear, classify_result, outage_in_text
+from switchgear import (
+    BreakerPolicy,
+    CircuitOpenError,
+    CredentialRefusedError,
+    Switchgear,
+    classify_result,
+    outage_in_text,
+)
 
 THREE = BreakerPolicy(consecutive_failures=3, wait_duration_in_open_state_s=60)
 
@@ -42,14 +49,14 @@ def test_wait_that_the_tool_asks_for_lengthens_the_cooldown(gear):
     assert 235 < refused.value.retry_after_s <= 240
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 422])
+@pytest.mark.parametrize("status", [400, 404, 422])
 def test_wrong_argument_never_opens_the_circuit(gear, status):
     tool = gear.guard("tool")(answering(status))
     times(20, tool, httpx.HTTPStatusError)
     assert gear.status().local == {}
 
 
-@pytest.mark.parametrize("status", [301, 304, 401, 404])
+@pytest.mark.parametrize("status", [301, 304, 404])
 def test_wrapped_wrong_argument_never_opens_the_circuit(gear, status):
     ask = answering(status)
 
@@ -170,3 +177,10 @@ def test_outage_in_the_text_of_an_mcp_tool_opens_the_circuit_with_by_text(gear):
         tool("Connection refused")
     assert gear.status().local == {"mcp:crm:find": "open"}
     assert gear.try_acquire("mcp:crm:find").last_error.endswith("Connection refused")
+
+
+def test_rejected_credentials_never_open_the_circuit_and_are_refused_after_three(gear):
+    tool = gear.guard("tool")(answering(401))
+    times(3, tool, httpx.HTTPStatusError)
+    times(17, tool, CredentialRefusedError)
+    assert gear.status().local == {}

@@ -45,7 +45,13 @@ REJECTIONS = [
     Rejection(LONG, "open", "caller", failures=3, last_error=REFUSED * 100),
     Rejection("t", "open", "caller"),
 ]
-TEXTS = [*(rejection.text for rejection in REJECTIONS), ThreadsBusyError("t").text]
+SIGNED_OUT = [
+    Rejection("t", "open", "credential", failures=3, retry_after_s=60),
+    Rejection(LONG, "half_open", "credential", failures=1, family=LONG),
+    Rejection("t", "open", "credential", failures=999_999_999, family="mcp:a"),
+]
+"""Another guard learns from them what this one knows: the credential is rejected."""
+TEXTS = [*(rejection.text for rejection in (*REJECTIONS, *SIGNED_OUT)), ThreadsBusyError("t").text]
 by_text = functools.partial(classify_result, by_text=outage_in_text)
 
 
@@ -103,6 +109,7 @@ def test_text_that_is_almost_a_refusal_again_and_again_is_read_quickly():
         "The tool ",
         "The tool a is unavailable: its server ",
         "The tool a was not called: ",
+        "Your credentials for the server a of the tool ",
         "The server ",
         "Your last call of a was rejected",
     ]
@@ -118,6 +125,14 @@ def test_what_a_guard_writes_another_guard_ignores(rejection):
     assert read_tool_failure(meta) == IGNORE
     assert classify_result(failed(REFUSED, _meta=meta)) == IGNORE
     assert by_text(failed(REFUSED, _meta=meta)) == IGNORE
+
+
+@table("rejection", SIGNED_OUT, ids=str)
+def test_refused_credential_is_class_auth_for_another_guard_and_its_text_alone_is_policy(rejection):
+    meta = json.loads(json.dumps({META_KEY: written(rejection)}))
+    assert read_tool_failure(meta) == Classification("auth")
+    assert classify_result(failed(rejection.text, _meta=meta)) == Classification("auth")
+    assert classify_result(failed(rejection.text)) == IGNORE
 
 
 def test_open_circuit_is_written_as_a_passing_fault_with_its_wait():
