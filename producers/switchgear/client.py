@@ -201,7 +201,6 @@ class Switchgear(Calling, Lifetime, FromEnv):
         if self._emitter is not None and self._follower is not None:
             fleet = FleetCircuits(self._follower, self._emitter, silence_s=fleet_silence, clock=clock, wall=wall)
             self._availability = Availability(self._follower, on_state_unavailable, state_max_age_s, clock)
-            self.housekeeping = Housekeeping(fleet, self._availability, self._hooks)
         own_redactor = None if redact is None else redactor(redact)
         reporter = Reporter(
             clock,
@@ -211,6 +210,9 @@ class Switchgear(Calling, Lifetime, FromEnv):
             hooks=self._hooks,
             credentials=Credentials(parameters_key),
         )
+        overdue = reporter.overdue
+        if fleet is not None and self._availability is not None:
+            self.housekeeping = Housekeeping(fleet, self._availability, self._hooks, lambda: overdue.look(clock()))
         self._family_pattern = family_pattern
         self._decision = CircuitDecision(LocalBreakers(local_policies, clock), reporter, family_pattern=family_pattern)
         if self._hooks is not None and self._follower is not None and "on_transition" in self._hooks.wants:
@@ -236,6 +238,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         self._start_wait_s = start_wait_s
         if self._background is not None and self.housekeeping is not None:
             self._background.add("watch", self.housekeeping.run)
+            self._background.add("overdue", lambda: overdue.run(clock))
             call_in_child(self._reset_in_child)
 
     @classmethod
@@ -422,6 +425,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         from switchgear.prompts import NoticeBoard, notice_now  # noqa: PLC0415 - see available
 
         self._start()
+        self._look_at_calls()
         if self._board is None:
             self._board = NoticeBoard(*self._clocks, self._decision.family_of)
         mode = "fleet" if self._availability is None else self._availability.mode
@@ -430,6 +434,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
 
     def status(self) -> SwitchgearStatus:
         """Return the counts and the condition of the client, as of now."""
+        self._look_at_calls()
         fleet, families = self._decision.fleet, self._decision.families
         return SwitchgearStatus(
             emitter=None if self._emitter is None else self._emitter.status(),
@@ -442,6 +447,10 @@ class Switchgear(Calling, Lifetime, FromEnv):
             fleet={} if self._follower is None else self._follower.table.states(),
             caller_errors=self._runtime.caller_errors.refusals,
         )
+
+    def _look_at_calls(self) -> None:
+        """Count the calls that are overdue by now."""
+        self._decision.reporter.overdue.look(self._clocks[0]())
 
     def circuits(self) -> Mapping[str, CircuitView]:
         """Return the fleet's circuits as this process sees them, by circuit id."""

@@ -113,7 +113,8 @@ class BreakerPolicy(BaseModel):
     minimum_number_of_calls: Calls = Field(default=20, description="Calls in the window before a rate is judged.")
     cusum: Cusum | None = Field(default=None, description="Detector of a change, whatever the volume.")
     slow_call_duration_threshold_ms: Annotated[Number, Field(ge=0.000_001, le=86_400_000)] | None = Field(
-        default=None, description="Slower than this is slow."
+        default=None,
+        description="Slower than this is slow. Null with slow_call_rate_threshold: only overdue calls are, by what the fleet learns.",
     )
     slow_call_rate_threshold: Share | None = Field(default=None, description="Slow share of the window's calls.")
     wasted_tokens: Annotated[int, Field(strict=True, ge=1, le=10**15)] | None = Field(
@@ -225,9 +226,9 @@ class BreakerPolicy(BaseModel):
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        if (self.slow_call_rate_threshold is None) != (self.slow_call_duration_threshold_ms is None):
+        if self.slow_call_rate_threshold is None and self.slow_call_duration_threshold_ms is not None:
             raise ValueError(
-                "slow_call_rate_threshold and slow_call_duration_threshold_ms go together: set both or neither"
+                "slow_call_duration_threshold_ms needs slow_call_rate_threshold, the share that is too much"
             )
         for name, ramp in (("recovery_ramp", self.recovery_ramp), ("retry_after_ramp", self.retry_after_ramp)):
             shares = ramp or ()

@@ -21,14 +21,15 @@ from tests.support.sinking import ROLLUPS_DIFFER
 READ_S = 180.0
 JUNK_KEY = re.compile(rb"junk-[0-9a-f]{32}")
 MAX_EVENT_BYTES = 1 << 20
-STATUSES = {"success", "error", "timeout", "cancelled", "rejected"}
+STATUSES = {"success", "error", "timeout", "cancelled", "rejected", "overdue"}
 
 
 async def gather(evidence: Evidence, *, bootstrap: str, prefix: str, clickhouse: str, database: str) -> None:
     """Add the records of all topics and the rows of ClickHouse to ``evidence``."""
     executions = f"{prefix}executions"
     async with asyncio.timeout(READ_S):
-        evidence.events = [event_of(record) for record in await read(bootstrap, executions)]
+        found = [event_of(record) for record in await read(bootstrap, executions)]
+        evidence.events = [event for event in found if event.status != "overdue"]  # reports, which are never stored
         circuits, commands = await read(bootstrap, f"{prefix}circuits"), await read(bootstrap, f"{prefix}commands")
         evidence.circuits = [circuit_of(each) for each in circuits if each.value and not is_garbage(each)]
         evidence.garbage = {place_in(each) for each in (*circuits, *commands) if is_garbage(each)}

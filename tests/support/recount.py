@@ -48,6 +48,8 @@ async def recount(bootstrap: str, topic: str) -> dict[str, Tally]:
     tallies: dict[str, Tally] = defaultdict(Tally)
     for record in await read_topic(bootstrap, topic):
         event = json.loads(record.value)
+        if event["status"] == "overdue":  # a report, and no call
+            continue
         tally = tallies[event["tool_name"]]
         tally.statuses[event["status"]] += 1
         if event["status"] == "rejected":

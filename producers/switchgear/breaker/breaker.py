@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from switchgear.breaker import snapshot
-from switchgear.breaker.evidence import Evidence
 from switchgear.breaker.fields import CircuitFields
 from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.ramp import Ramp
@@ -269,33 +268,6 @@ class Breaker(CircuitFields):
         limit = float(self.policy.max_wait_duration_in_half_open_state_s)
         cause = Cause(rule="half_open_timeout", value=limit, threshold=limit, sample=self._half_open.finished)
         return self._move("open", cause, at=self._half_open_until())
-
-    def set_back(self, now: float) -> bool:
-        """Go back to ``now``, because the clock was ahead until here. It forgets the evidence: nobody knows when it came.
-
-        What is dated after ``now`` moves back with the clock: the last change and the wait that followed it, the steps of a ramp, and
-        the wait that the tool asked for. An end that an operator named stays.
-
-        Returns:
-            Whether readers hold instants that are wrong now.
-        """
-        ahead = self.clock - now
-        if ahead <= 0:
-            return False
-        self.clock = now
-        moved = self.changed_at > now
-        if moved:
-            self.changed_at = now
-            named = self.state == "open" and self.cause is not None and self.cause.rule == "command"
-            if self.open_until is not None and not named:
-                self.open_until = max(now, self.open_until - ahead)
-        if self._retry_at is not None and self._retry_at > now:
-            self._retry_at = max(now, self._retry_at - ahead)
-        if self._ramp is not None and self._ramp.began > now:
-            self._ramp.began = max(0.0, self._ramp.began - ahead)
-        self._evidence = Evidence(self.policy, now)
-        self._settle()
-        return moved
 
     def command(
         self, verb: Verb, now: float, *, actor: str, reason: str = "", until: float | None = None

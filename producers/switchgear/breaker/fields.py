@@ -1,4 +1,4 @@
-"""The fields of a circuit, and what follows from them alone: its counts, its snapshot, and the answers that need no decision."""
+"""The fields of a circuit, and what needs no decision: its counts, its snapshot, and a clock that was ahead."""
 
 from __future__ import annotations
 
@@ -60,6 +60,33 @@ class CircuitFields:
         if self.state != "open" or self.open_until is None:
             return None
         return max(0.0, self.open_until - max(now, self.clock))
+
+    def set_back(self, now: float) -> bool:
+        """Go back to ``now``, because the clock was ahead until here. It forgets the evidence: nobody knows when it came.
+
+        What is dated after ``now`` moves back with the clock: the last change and the wait that followed it, the steps of a ramp, and
+        the wait that the tool asked for. An end that an operator named stays.
+
+        Returns:
+            Whether readers hold instants that are wrong now.
+        """
+        ahead = self.clock - now
+        if ahead <= 0:
+            return False
+        self.clock = now
+        moved = self.changed_at > now
+        if moved:
+            self.changed_at = now
+            named = self.state == "open" and self.cause is not None and self.cause.rule == "command"
+            if self.open_until is not None and not named:
+                self.open_until = max(now, self.open_until - ahead)
+        if self._retry_at is not None and self._retry_at > now:
+            self._retry_at = max(now, self._retry_at - ahead)
+        if self._ramp is not None and self._ramp.began > now:
+            self._ramp.began = max(0.0, self._ramp.began - ahead)
+        self._evidence = Evidence(self.policy, now)
+        self._settle()
+        return moved
 
     def snapshot(self) -> bytes:
         """Return the whole circuit as compact versioned bytes."""

@@ -155,11 +155,13 @@ def result_kind(status: Status, error_class: ErrorClass | None, policy: BreakerP
     error without one of class ``unknown``. A class in ``counted_error_classes`` is a failure. Of the others, ``tool`` and
     ``invalid_input`` are successes, because the tool answered: three answers "bad URL" in a row must not open the circuit of a
     healthy server (NousResearch/hermes-agent#11113). The rest is ignored. So is a success of class ``policy``, which the
-    caller's rule excluded, and a ``rejected`` call, which was never made. A report of an ``overdue`` call is no result.
+    caller's rule excluded, and a ``rejected`` call, which was never made.
     """
     if status == "success":
         return ResultKind.IGNORED if error_class == "policy" else ResultKind.SUCCESS
-    if status in ("rejected", "overdue"):
+    if status == "overdue":
+        return ResultKind.OVERDUE
+    if status == "rejected":
         return ResultKind.IGNORED
     kind: ErrorClass = error_class or ("timeout" if status == "timeout" else "unknown")
     if status == "cancelled":
@@ -181,7 +183,9 @@ def family_result_kind(status: Status, error_class: ErrorClass | None, policy: B
     """
     if status == "success":
         return ResultKind.IGNORED if error_class == "policy" else ResultKind.SUCCESS
-    if status in ("rejected", "overdue", "cancelled"):
+    if status == "overdue":
+        return ResultKind.OVERDUE
+    if status in ("rejected", "cancelled"):
         return ResultKind.IGNORED
     kind: ErrorClass = error_class or ("timeout" if status == "timeout" else "unknown")
     if kind in policy.counted_error_classes:

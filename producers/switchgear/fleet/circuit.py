@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from switchgear.breaker import Breaker, Transition
+from switchgear.fleet.durations import Durations, is_news, overdue_after_ms
 from switchgear.fleet.family_run import FamilyRun
 from switchgear.fleet.log import LogRecord, Published
 from switchgear.fleet.rows import MAX_COMMANDS, Row
@@ -20,7 +21,7 @@ BACK_S: Final = 60.0
 class LiveCircuit:
     """A row with its breaker, the policy in force and the family of its tool."""
 
-    __slots__ = ("breaker", "family", "policy", "row", "run")
+    __slots__ = ("breaker", "durations", "family", "policy", "row", "run")
 
     def __init__(self, row: Row, breaker: Breaker, policy: BreakerPolicy, family: str | None = None) -> None:
         self.row = row
@@ -28,6 +29,7 @@ class LiveCircuit:
         self.policy = policy
         self.family = family
         self.run: FamilyRun | None = None
+        self.durations = Durations(row.durations)
 
     def begin_run(self, record: LogRecord) -> None:
         """After a success was applied, count further ones together, as far as they change no decision."""
@@ -59,10 +61,18 @@ class LiveCircuit:
         ahead, row.clock = row.clock - arrived, arrived
         if row.outage_at is not None:
             row.outage_at = min(row.outage_at, arrived)
+        row.limit_at = min(row.limit_at, arrived)
         if not self.breaker.set_back(arrived) or row.record is None:
             return None
         commanded = self.breaker.cause is not None and self.breaker.cause.rule == "command"
         return self.publish(arrived, None if commanded else Cause(rule="clock_set_back", value=ahead))
+
+    def renew_limit(self, now: float) -> Published | None:
+        """Return the record to publish if processes must learn after how long calls are overdue. Look once a minute at most."""
+        row = self.row
+        row.limit_at = now
+        found = overdue_after_ms(self.policy, self.durations)
+        return self.publish(now) if is_news(self.policy, row.overdue_after_ms, found) else None
 
     def encode(self) -> bytes:
         """Return the bytes of the row, with the breaker as it is now."""
@@ -94,6 +104,7 @@ class LiveCircuit:
         """
         row, breaker, policy = self.row, self.breaker, self.policy
         row.version += 1
+        row.overdue_after_ms = limit_ms = overdue_after_ms(policy, self.durations)
         counts = msgspec.structs.asdict(breaker.counts(now))
         counts |= {"rejected": row.rejected, "total_calls": row.total_calls, "total_failed": row.total_failed}
         if cause is None and breaker.cause is not None:
@@ -122,6 +133,7 @@ class LiveCircuit:
             mode=policy.mode,
             fallback=policy.fallback,
             stands_until=None if row.command_until is None else _instant(row.command_until),
+            overdue_after_ms=limit_ms,
         )
         value = record.model_dump_json().encode()
         row.record, row.state, row.mode, row.fallback = value, breaker.state, policy.mode, policy.fallback

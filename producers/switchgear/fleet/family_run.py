@@ -34,6 +34,7 @@ class FamilyRun:
         if (
             event.status != "success"
             or event.error_class is not None
+            or event.overdue_ms is not None
             or record.offset <= self.offset
             or record.partition != self.partition
             or not self.clock <= now < self._until

@@ -26,7 +26,7 @@ from switchgear.fleet.log import (
     result_of,
 )
 from switchgear.fleet.registry import CircuitRegistry, Limits, Policies
-from switchgear.fleet.rows import describe_error
+from switchgear.fleet.rows import Row, describe_error
 from switchgear.fleet.takeover import Known, reconcile
 from switchgear_schemas import Cause, InvalidExecutionError
 from switchgear_schemas.enums import MAX_NAME_LENGTH
@@ -35,6 +35,8 @@ from switchgear_schemas.records import LATEST_MS, check_readable, check_time
 from switchgear_schemas.wire import Execution, decode_execution
 
 _MS: Final = 1e-3
+LIMIT_EVERY_S: Final = 60.0
+"""How often a circuit's record may change because calls take longer or shorter than before."""
 
 
 class _Moved(NamedTuple):
@@ -170,6 +172,7 @@ class FleetFold:
         family.end_run()
         if not self._raise_fence(family, fence):
             return None
+        self._renew_limit(family, arrived)
         self._begin(family, arrived, late=late)
         return family
 
@@ -183,6 +186,9 @@ class FleetFold:
         tool = registry.live.get(own) or registry.tool(event.tool_name, arrived)
         if not self._raise_fence(tool, fence):
             return None
+        if event.status == "success" and event.error_class is None:
+            tool.durations.add(event.execution_time_ms or 0.0)
+        self._renew_limit(tool, arrived)
         scope = tool.policy.scope
         name = None if scope == "tool" else event.user_id if scope == "user" else event.session_id
         if not name or len(name) > MAX_NAME_LENGTH:  # too long for a circuit's id
@@ -214,6 +220,11 @@ class FleetFold:
         row.applied += 1
         self.registry.touched[row.circuit_id] = live
         return True
+
+    def _renew_limit(self, live: LiveCircuit, arrived: float) -> None:
+        """Publish after how long calls are overdue, if that has changed. Of users and sessions the tool's own record says it."""
+        if arrived >= live.row.limit_at + LIMIT_EVERY_S:
+            self.registry.publish(live.renew_limit(max(arrived, live.row.clock)))
 
     def _begin(self, live: LiveCircuit, arrived: float, *, late: bool) -> None:
         """Set the circuit's clock, and apply what time alone changes. Announce a new circuit that did not start closed.
@@ -261,9 +272,7 @@ class FleetFold:
     def _count(
         self, live: LiveCircuit | None, family: LiveCircuit | None, event: Execution, recorded: float | None
     ) -> None:
-        """Count a call for its tool, then for the tool's family. A report of an overdue call is no call, and is left out."""
-        if event.status == "overdue":
-            return
+        """Count a call, or a report that it is overdue, for its tool, then for the tool's family."""
         result = None
         if live is not None:
             result = result_of(event, live.policy)
@@ -287,12 +296,8 @@ class FleetFold:
     ) -> Transition | None:
         row, breaker = live.row, live.breaker
         now = row.clock
-        row.total_calls += 1
-        if result.kind is ResultKind.FAILURE:
-            row.total_failed += 1
-            row.last_error = describe_error(event.error_type, event.error_message, event.status)
-        elif result.kind is ResultKind.IGNORED or (event.status != "success" and row.scope != "family"):
-            row.total_ignored += 1
+        if result.kind is not ResultKind.OVERDUE:  # else its end is a call
+            _add_to_totals(row, result.kind, event)
         # Of an unguarded call only the end is known: by the broker's clock, and by the caller's if that is earlier.
         # The earlier one counts, so that a call made before the wait was over never passes for a probe.
         ended = now if recorded is None or recorded > now else recorded
@@ -330,6 +335,15 @@ class FleetFold:
                     live.row.applied += 1
                     self.registry.publish(live.follow(transition, now))
                     self.registry.touch(live)
+
+
+def _add_to_totals(row: Row, kind: ResultKind, event: Execution) -> None:
+    row.total_calls += 1
+    if kind is ResultKind.FAILURE:
+        row.total_failed += 1
+        row.last_error = describe_error(event.error_type, event.error_message, event.status)
+    elif kind is ResultKind.IGNORED or (event.status != "success" and row.scope != "family"):
+        row.total_ignored += 1
 
 
 def _count_late(*circuits: LiveCircuit | None) -> None:

@@ -172,4 +172,5 @@ def result_of(event: Execution, policy: BreakerPolicy, kind: ResultKind | None =
         tool=event.tool_name,
         weak=event.evidence == "status_only",
         credential=(event.credential or "") if event.error_class == "auth" and event.status == "error" else "",
+        overdue_ms=event.overdue_ms,
     )

@@ -290,7 +290,7 @@ class CircuitRegistry:
                     "apart; leave ids and arguments out of tool names (they belong into session_id and metadata). Names that were "
                     f"not seen for {self.limits.tool_idle_s / _DAY_S:g} days make room; after that send this letter again",
                 )
-            row.applied = first_applied(now)
+            row.applied, row.version = first_applied(now), first_version(now)
         return self._add(row, now)
 
     def scoped(self, tool: LiveCircuit, scope: Scope, name: str, now: float) -> LiveCircuit:
@@ -348,7 +348,7 @@ class CircuitRegistry:
         if now - row.clock < idle_s:
             return None
         if row.scope in ("tool", "family") and (
-            row.record or row.policy or row.commands or (row.scope == "tool" and len(self._names(row.tool_name)))
+            _says_more(live) or row.policy or row.commands or (row.scope == "tool" and len(self._names(row.tool_name)))
         ):
             return None
         copy = Breaker.restore(live.breaker.snapshot(), live.policy)
@@ -414,6 +414,13 @@ class CircuitRegistry:
         family = family_of(tool_name, self.family_pattern)
         partition = partition_of(tool_name, self.partitions, self.family_pattern)
         return Place(partition, id_of(tool_name), family, "" if family is None else id_of(family, "family"))
+
+
+def _says_more(live: LiveCircuit) -> bool:
+    """Return whether a circuit has a record that says more than after how long calls are overdue."""
+    row = live.row
+    only_limit = row.overdue_after_ms is not None and row.mode == "enforce" and not row.fallback
+    return row.record is not None and not (only_limit and live.breaker.generation == 0)
 
 
 def _new_row(circuit_id: str, tool_name: str, scope: CircuitScope, now: float) -> Row:

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from switchgear.breaker import snapshot
 from switchgear.breaker.values import MAX_COUNT, Count, Instant
+from switchgear.fleet.durations import Bucket
 from switchgear.policies.glob import matches, specificity
 from switchgear_schemas import CircuitScope, Mode, SwitchgearError
 from switchgear_schemas.circuit_ids import circuit_id as id_of
@@ -94,6 +95,12 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
     """Of a family that opened: the begin of the window in which its calls failed."""
     admitted_share: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """As in the last record."""
+    durations: dict[Bucket, Count] = {}
+    """Of the tool's own circuit: its successes by duration (:class:`~switchgear.fleet.durations.Durations`)."""
+    overdue_after_ms: Annotated[float, Meta(gt=0)] | None = None
+    """As in the last record."""
+    limit_at: Instant = 0.0
+    """When it was last looked whether that is still right."""
 
     @property
     def key(self) -> bytes:

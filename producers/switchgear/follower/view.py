@@ -55,7 +55,7 @@ class CauseView:
 
 @dataclass(frozen=True, slots=True)
 class CircuitView:
-    """One circuit as the fleet sees it. The last five fields follow from the others. ``passes`` is the decision about a plain call."""
+    """One circuit as the fleet sees it. The last six fields follow from the others. ``passes`` is the decision about a plain call."""
 
     circuit_id: Annotated[str, msgspec.Meta(min_length=1)]
     tool_name: Annotated[str, msgspec.Meta(min_length=1)]
@@ -91,6 +91,8 @@ class CircuitView:
     """Permit every call, whatever the process's own breaker decides: an operator's ``disabled`` or ``metrics_only``."""
     forced: bool = field(init=False, default=False)
     """Refuse every call, by an operator's command."""
+    plain: bool = field(init=False, default=False)
+    """Permit every call, as far as the fleet decides, and count only how it ends."""
 
     def __post_init__(self) -> None:
         overrides = self.mode in _NOT_ENFORCED or self.state in _NOT_ENFORCED
@@ -101,6 +103,7 @@ class CircuitView:
         object.__setattr__(self, "recovers", closed and not self.passes)
         object.__setattr__(self, "overrides", overrides)
         object.__setattr__(self, "forced", forced)
+        object.__setattr__(self, "plain", self.passes and not overrides and self.overdue_after_ms is None)
 
 
 _NOT_ENFORCED: Final = frozenset({"metrics_only", "disabled"})

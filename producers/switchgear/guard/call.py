@@ -321,8 +321,13 @@ class Call:
         if self.permit is not None:
             self.permit.release()
 
+    def rests(self) -> None:
+        """It doesn't wait for the tool until :meth:`paused`, so it is not overdue meanwhile."""
+        if self.permit is not None:
+            self.permit.rests()
+
     def paused(self, seconds: float) -> None:
-        """Leave ``seconds`` out of its duration: it did not wait for the tool."""
+        """Leave ``seconds`` out of its duration: it did not wait for the tool. Now it does."""
         if self.permit is not None:
             self.permit.paused(seconds)
 

@@ -5,6 +5,7 @@ Last comes the caller's credential: an open circuit is named first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -91,7 +92,8 @@ class CircuitDecision:
         elif not view.passes:
             answer = self._not_closed(fleet, view, caller, family)
         elif view.overrides:
-            return Permit(self.reporter, tool, None, None, self.clock(), view.generation, caller, family=family)
+            permit = Permit(self.reporter, tool, None, None, self.clock(), view.generation, caller, family=family)
+            return self._watch(permit, view)
         else:
             answer = self._locally(tool, view, caller, family)
         if family is not None and isinstance(answer, Rejection):
@@ -113,7 +115,7 @@ class CircuitDecision:
         elif found != "pass" or (view.recovers and not fleet.admits(view)):
             self._release(pending)
             return fleet.rejection(view)
-        return Permit(
+        permit = Permit(
             self.reporter,
             view.tool_name,
             pending.circuit,
@@ -125,6 +127,7 @@ class CircuitDecision:
             family=pending.family,
             held=pending.held,
         )
+        return self._watch(permit, view)
 
     def give_up(self, pending: PendingProbe) -> None:
         """Take back a request whose caller was cancelled while it waited."""
@@ -180,6 +183,7 @@ class CircuitDecision:
     def is_open(self, tool: str, caller: Caller = NO_CALLER) -> bool:
         """Return whether a call would be refused now. Takes nothing and asks no other process."""
         fleet = self.fleet
+        self.reporter.overdue.look(self.clock())
         view = None if fleet is None else fleet.view(tool, caller)
         family = self.family_of(tool)
         of_family = "passes" if family is None else self._family_is_open(family)
@@ -218,7 +222,7 @@ class CircuitDecision:
             return self._family_locally(family, tool, None)
         if family_view.passes:
             if family_view.overrides:
-                return FamilyPermit(family.name, None, None, family_view.generation)
+                return _family_permit(family, None, None, family_view.generation, family_view)
             return self._family_locally(family, tool, family_view)
         if view is not None and view.forced and fleet.answer(view) == "refuse":
             return fleet.rejection(view)
@@ -244,11 +248,14 @@ class CircuitDecision:
         generation = None if self.fleet is None else self.fleet.generation(view)
         circuit = None if self.families is None else self.families.get(family)
         if circuit is None:
-            return FamilyPermit(family.name, None, None, generation)
-        answer = self._asked(circuit, self.clock())
+            return _family_permit(family, None, None, generation, view)
+        quiet = circuit.breaker.quiet
+        answer = quiet or self._asked(circuit, self.clock())
         if isinstance(answer, BreakerRejection):
             return self._local_refusal(tool, answer, circuit, view)
-        return FamilyPermit(family.name, circuit, answer, generation)
+        if quiet is not None and (view is None or view.plain):
+            return FamilyPermit(family.name, circuit, quiet, generation)
+        return _family_permit(family, circuit, answer, generation, view)
 
     def _probe_family(
         self,
@@ -266,15 +273,17 @@ class CircuitDecision:
         family = Family(family_view.tool_name, family_view.circuit_id)
         family_circuit = None if self.families is None else self.families.get(family)
         own = None if family_circuit is None else self._asked(family_circuit, now)
-        permit = FamilyPermit(
-            family.name,
+        permit = _family_permit(
+            family,
             family_circuit,
             None if isinstance(own, BreakerRejection) else own,
             family_view.generation,
+            family_view,
             (family_view.circuit_id, lease.lease_id),
         )
         if view is not None and view.overrides:
-            return Permit(self.reporter, tool, None, None, now, view.generation, caller, family=permit)
+            whole = Permit(self.reporter, tool, None, None, now, view.generation, caller, family=permit)
+            return self._watch(whole, view)
         answer = self._locally(tool, view, caller, permit)
         if isinstance(answer, Rejection):
             permit.release(now)
@@ -349,7 +358,7 @@ class CircuitDecision:
         """Decide by the process's own circuit: the fleet lets the call through, or is out of reach."""
         now = self.clock()
         circuit = self._circuits.get(tool) or self.local.get(tool, caller)
-        breaker_permit = circuit.breaker.quiet
+        quiet = breaker_permit = circuit.breaker.quiet
         if breaker_permit is None:
             answer = self._asked(circuit, now)
             if not isinstance(answer, BreakerRejection):
@@ -365,6 +374,18 @@ class CircuitDecision:
         permit = Permit(self.reporter, tool, circuit, breaker_permit, now, generation, caller, lease, family=family)
         if held is not None:
             permit.held = held
+        if quiet is None or (view is not None and not view.plain) or (family is not None and family.watched):
+            self._watch(permit, view)
+        return permit
+
+    def _watch(self, permit: Permit, view: CircuitView | None) -> Permit:
+        """Have its circuits told if the call is overdue. Return its permit."""
+        family, fleet_ms = permit.family, _limit_ms(view)
+        if family is None:
+            self.reporter.overdue.begin(permit, permit.circuit, fleet_ms=fleet_ms)
+        else:
+            fleet_ms = min(fleet_ms, family.fleet_ms)
+            self.reporter.overdue.begin(permit, permit.circuit, family.circuit, fleet_ms=fleet_ms)
         return permit
 
     def _admitted(
@@ -381,7 +402,7 @@ class CircuitDecision:
         """Ask the circuit's owner for a probe, if the process's own circuit lets the call through."""
         circuit = self.local.get(view.tool_name, caller)
         now = self.clock()
-        answer = circuit.try_acquire(now)
+        answer = self._asked(circuit, now)
         breaker_permit = None
         if not isinstance(answer, BreakerRejection):
             breaker_permit = answer
@@ -404,6 +425,7 @@ class CircuitDecision:
         quiet = circuit.breaker.quiet
         if quiet is not None:
             return quiet
+        self.reporter.overdue.look(now)  # calls under way may open it
         answer = circuit.try_acquire(now)
         hooks = self.reporter.hooks
         if hooks is not None:  # an open circuit whose wait is over becomes half-open by being asked
@@ -435,6 +457,25 @@ class CircuitDecision:
         if cause is not None and cause.rule == "recovery_ramp":
             reason = in_words(cause.value or 1.0, cause.reason)
         return Rejection(tool, state, "local", reason, wait, error, None, generation, scope, cause, family)
+
+
+def _family_permit(
+    family: Family,
+    circuit: LocalCircuit | None,
+    permit: BreakerPermit | None,
+    generation: int | None,
+    view: CircuitView | None,
+    lease: tuple[str, str] | None = None,
+) -> FamilyPermit:
+    """Return the family's part of a permit, with after how long the call is overdue for the family."""
+    fleet_ms = _limit_ms(view)
+    watched = circuit is not None or fleet_ms < math.inf
+    return FamilyPermit(family.name, circuit, permit, generation, lease, watched, fleet_ms)
+
+
+def _limit_ms(view: CircuitView | None) -> float:
+    """Return after how many milliseconds a call is overdue by the fleet's record. Infinite if that says nothing."""
+    return math.inf if view is None or view.overdue_after_ms is None else view.overdue_after_ms
 
 
 def _passes_open(refused: BreakerRejection, family: FamilyPermit | None) -> bool:

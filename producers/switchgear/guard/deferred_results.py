@@ -62,6 +62,7 @@ class DeferredResult(Coroutine[Any, Any, Any]):
         self._call = call
         self._awaitable = awaitable
         self._returned_at = call.clock()
+        call.rests()
         self._steps = _awaited(call, awaitable, self._returned_at)
 
     def __getattr__(self, name: str) -> Any:

@@ -255,9 +255,9 @@ def _emitting(  # noqa: C901 - a function call would cost a tenth of the common 
         if family is not None:
             of_family, family_view = family.quiet, views.get(family_id) if families else None
             family_generation = unknown if family_view is None else family_view.generation
-            if of_family is None or (family_view is not None and (not family_view.passes or family_view.overrides)):
+            if of_family is None or (family_view is not None and not family_view.plain):
                 quiet = None
-        if quiet is None or (view is not None and (not view.passes or view.overrides)) or (scoped and tool in scoped):
+        if quiet is None or (view is not None and not view.plain) or (scoped and tool in scoped):
             refusal = None if tool in routed else refused_at_once(tool, circuit)
             if refusal is not None:
                 raise CircuitOpenError(refusal)
@@ -314,9 +314,9 @@ def _emitting_async(  # noqa: C901 - as above
         if family is not None:
             of_family, family_view = family.quiet, views.get(family_id) if families else None
             family_generation = unknown if family_view is None else family_view.generation
-            if of_family is None or (family_view is not None and (not family_view.passes or family_view.overrides)):
+            if of_family is None or (family_view is not None and not family_view.plain):
                 quiet = None
-        if quiet is None or (view is not None and (not view.passes or view.overrides)) or (scoped and tool in scoped):
+        if quiet is None or (view is not None and not view.plain) or (scoped and tool in scoped):
             refusal = None if tool in routed else refused_at_once(tool, circuit)
             if refusal is not None:
                 raise CircuitOpenError(refusal)

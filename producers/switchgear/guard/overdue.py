@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
+from switchgear.breaker.values import LEAST_OVERDUE_MS
 from switchgear.classify.classification import Classification
 
-LEAST_OVERDUE_S: Final = 5.0
-"""After how long a call is overdue if no threshold is known."""
 _SAYS_NOTHING: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
 """The program ends, or a coroutine or a generator is dropped: nobody gave up waiting."""
 
 
-def overdue_after_s(slow_ms: float | None) -> float:
-    """Return after how many seconds a call is overdue.
+def overdue_after_s(slow_ms: float | None, fleet_ms: float | None = None) -> float:
+    """Return after how many seconds a call is overdue: by the process's own policy, else by the fleet, else five.
 
     Args:
         slow_ms: The policy's ``slow_call_duration_threshold_ms``.
+        fleet_ms: What the record of the fleet's circuit says. None if it says nothing.
     """
-    return LEAST_OVERDUE_S if slow_ms is None else slow_ms / 1000
+    known_ms = fleet_ms if slow_ms is None else slow_ms
+    return (LEAST_OVERDUE_MS if known_ms is None else known_ms) / 1000
 
 
 def given_up(error: object, found: Classification, waited_ms: float, limit_ms: float) -> Classification:

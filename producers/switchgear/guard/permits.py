@@ -16,11 +16,13 @@ from switchgear.guard.caller_errors import CALLER_CLASSES
 from switchgear.guard.credentials import Credentials, Held, credential_kind, limit_of
 from switchgear.guard.families import FamilyPermit
 from switchgear.guard.overdue import given_up, overdue_after_s
+from switchgear.guard.overdue_calls import NOT_TOLD, OverdueCalls, Wait, overdue_event
 from switchgear.guard.rejections import NO_CALLER, Caller
 from switchgear.redaction import Redactor, considered
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear.telemetry.hooks import CallOutcome
 from switchgear.usage import NOTHING, ReportError, Usage, amount, of_one_call, usage_from, usage_of, whole
+from switchgear_schemas.circuit_ids import tool_circuit
 from switchgear_schemas.enums import MOST_BYTES, MOST_MS, CircuitState, ErrorClass, ServedBy, Status, status_of
 from switchgear_schemas.errors import SwitchgearError
 
@@ -70,7 +72,7 @@ class CallValues(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
 
 
-class Permit(msgspec.Struct, eq=False):
+class Permit(msgspec.Struct, eq=False, weakref=True):
     """Permission for one call. Report its end once: success, failure, ignore or release. Later reports do nothing.
 
     A report with an invalid argument raises ReportError (a SwitchgearError) and doesn't count: you can report again.
@@ -89,6 +91,7 @@ class Permit(msgspec.Struct, eq=False):
         trial: What a call tries after such a limit was reached, else None.
         arguments: Returns the hash of the call's arguments. None if they aren't known.
         held: What it holds of its credential's runs. Nearly always None: nothing was rejected.
+        wait: How long its caller waits for the tool. None if no circuit counts calls that take too long.
     """
 
     reporter: Reporter
@@ -109,6 +112,7 @@ class Permit(msgspec.Struct, eq=False):
     trial: str | None = None
     arguments: Arguments | None = None
     held: Held | None = None
+    wait: Wait | None = None
 
     # Every object is true as it is. Type checkers need this: they narrow ``Permit | Rejection`` by it.
     if TYPE_CHECKING:
@@ -195,9 +199,16 @@ class Permit(msgspec.Struct, eq=False):
         for session in self.sessions:
             session.ended(used, failed=False)
 
+    def rests(self) -> None:
+        """The call waits for its caller, not for the tool, until :meth:`paused`."""
+        if self.wait is not None:
+            self.reporter.overdue.rest(self)
+
     def paused(self, seconds: float) -> None:
-        """Leave ``seconds`` out of the call's duration: it waited for its caller, not for the tool."""
+        """Leave ``seconds`` out of the call's duration: it waited for its caller, not for the tool. Now it goes on."""
         self.started += seconds
+        if self.wait is not None:
+            self.reporter.overdue.resume(self, self.reporter.clock())
 
     def release(self) -> None:
         """Give the permit back unused. Nothing is counted or sent, and a probe is free for the next call."""
@@ -273,6 +284,9 @@ class Reporter:
         self.clock = clock
         self.fleet = fleet
         self.hooks = hooks
+        self.overdue: OverdueCalls[Permit] = OverdueCalls(
+            self._tell_circuits, None if fleet is None else self._tell_fleet
+        )
         self._classifier = classifier
         self._redactor = redactor
         self._complaints = BoundedLog(log, clock=clock)
@@ -292,13 +306,14 @@ class Reporter:
         retry_after_s = None if classification is None else classification.retry_after_s
         usage = of_one_call((*permit.usage, report.usage)) if permit.usage else report.usage
         circuit, family = permit.circuit, permit.family
+        overdue_ms, fleet_overdue_ms = NOT_TOLD if permit.wait is None else self.overdue.end(permit.wait)
         credential = self._credential_ended(permit, now, status, error_class)
         if circuit is not None:
             kind = _SUCCESS if error_class is None else result_kind(status, error_class, circuit.breaker.policy)
-            result = Result(kind, duration_ms, usage.tokens, "", retry_after_s, credential=credential)
+            result = Result(kind, duration_ms, usage.tokens, "", retry_after_s, "", False, overdue_ms, credential)
             circuit.record(now, result, permit.breaker_permit, _named(error_type, message))
         if family is not None:
-            result = Result(_SUCCESS, duration_ms, usage.tokens, "", retry_after_s, permit.tool)
+            result = Result(_SUCCESS, duration_ms, usage.tokens, "", retry_after_s, permit.tool, overdue_ms=overdue_ms)
             family.record(now, result, status, error_class, _named(error_type, message))
         hooks = self.hooks
         if self.fleet is not None:
@@ -333,6 +348,7 @@ class Reporter:
             if family is not None:
                 event.family_generation = family.generation
                 event.family_lease_id = None if family.lease is None else family.lease[1]
+            event.overdue_ms = fleet_overdue_ms
             # The fleet's next probe waits for one that failed or was ignored.
             self.fleet.emitter.emit(event, urgent=error_class is not None and permit.lease_id is not None)
         if hooks is not None:
@@ -343,8 +359,24 @@ class Reporter:
             session.ended(report.usage, failed=error is not None and error_class not in NOT_FAILED)
         limit = permit.caller_errors
         if limit is not None and (limit.runs or error is not None):
-            arguments = _arguments(permit, report, error_class)
-            limit.ended(permit.tool, permit.trial, error_class, error_type, message, arguments)
+            asked = _arguments(permit, report, error_class)
+            limit.ended(permit.tool, permit.trial, error_class, error_type, message, asked)
+
+    def _tell_circuits(self, permit: Permit, now: float, ran_ms: float) -> None:
+        """Count a call that goes on as slow, in the circuits of this process."""
+        result = Result(ResultKind.OVERDUE, ran_ms, tool=permit.tool)
+        circuit, family = permit.circuit, permit.family
+        if circuit is not None:
+            circuit.record(now, result, permit.breaker_permit)
+        if family is not None and family.circuit is not None:
+            family.circuit.record(now, result, family.breaker_permit)
+        if self.hooks is not None:
+            self.hooks.run_waiting()
+
+    def _tell_fleet(self, permit: Permit, ran_ms: float) -> None:
+        """Send the report about a call that goes on."""
+        assert self.fleet is not None  # else nobody is told
+        self.fleet.emitter.emit(overdue_event(permit, ran_ms), urgent=permit.lease_id is not None)
 
     def misfit(self, permit: Permit, error: TypeError, arguments: str | None) -> None:
         """Count arguments that don't fit as the caller's error, and give back what the permit holds."""
@@ -394,12 +426,17 @@ class Reporter:
         if found.error_class != "cancelled":
             return found
         waited_ms = duration_ms if report.waited_ms is None else report.waited_ms
-        return given_up(error, found, waited_ms, _limit_ms(permit))
+        return given_up(error, found, waited_ms, self._limit_ms(permit))
+
+    def _limit_ms(self, permit: Permit) -> float:
+        """Return after how long a call is overdue by the policy of its circuit, else by the fleet."""
+        slow_ms = None if permit.circuit is None else permit.circuit.breaker.policy.slow_call_duration_threshold_ms
+        view = None if self.fleet is None else self.fleet.views.get(tool_circuit(permit.tool))
+        return overdue_after_s(slow_ms, None if view is None else view.overdue_after_ms) * 1000
 
     def _shown(self, error: BaseException | str) -> str:
         """Return the message of ``error``, by the user's rule if there is one."""
-        message = _message(error)
-        return message if self._redactor is None else self._redactor(message)
+        return _message(error) if self._redactor is None else self._redactor(_message(error))
 
     def classify(self, error: BaseException | str) -> Classification:
         """Return what kind of failure it is: by the user's rule, else by default. A message is of class ``tool``."""
@@ -412,13 +449,6 @@ class Reporter:
             except Exception as broken:  # noqa: BLE001 - a user's rule may fail in any way; the call must not
                 self._complaints.warning("the client's classify failed; the default decides", broken)
         return found or classify(error)
-
-
-def _limit_ms(permit: Permit) -> float:
-    """Return after how long a call is overdue by the policy of its circuit."""
-    circuit = permit.circuit
-    slow_ms = None if circuit is None else circuit.breaker.policy.slow_call_duration_threshold_ms
-    return overdue_after_s(slow_ms) * 1000
 
 
 def _arguments(permit: Permit, report: CallReport, error_class: ErrorClass | None) -> str | None:

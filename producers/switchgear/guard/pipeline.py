@@ -148,6 +148,7 @@ def _called(call: Call) -> Any:
     if limit is None:
         return call.make()
     threads, asked_at = call.plan.runtime.threads, call.clock()
+    call.rests()
     try:
         started = threads.start(call.tool, limit, call.make)
     except BaseException:  # no thread was free, or the caller was interrupted while it waited for one

@@ -105,6 +105,7 @@ class _ReportedStream:
     def item(self, item: Any) -> None:
         """Add the usage of an item that goes to the reader."""
         self._left_at = self._call.clock()
+        self._call.rests()
         if self._call.permit is not None and self._call.acting.options.usage is not None:
             self._usage += self._call.acting.used(item)
 

@@ -6,6 +6,7 @@ import functools
 import logging
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -183,12 +184,15 @@ class Lifetime:
 
 
 class Housekeeping:
-    """Sends summed-up refusals, calls the hooks, reports dropped events, and checks the age of the fleet's state.
+    """Reports overdue calls, sends summed-up refusals, calls the hooks, reports dropped events, and checks the age of the fleet's state.
 
     Refusals that still wait at the end are sent when the emitter closes.
     """
 
-    def __init__(self, fleet: FleetCircuits, availability: Availability, hooks: HookList | None) -> None:
+    def __init__(
+        self, fleet: FleetCircuits, availability: Availability, hooks: HookList | None, overdue: Callable[[], object]
+    ) -> None:
+        self._overdue = overdue
         self._refusals = fleet.refusals
         self._emitter = emitter = fleet.emitter
         self._availability = availability
@@ -207,6 +211,7 @@ class Housekeeping:
     def look(self) -> None:
         """Do the work once."""
         self._availability.look()
+        self._overdue()
         self._refusals.sweep()
         if self._hooks is None:
             return

@@ -271,7 +271,10 @@ class InMemoryFleet:
         self.settle()
 
     def circuits(self) -> Mapping[str, Circuit]:
-        """Return the newest record of every circuit, by circuit id. A circuit that never opened has none."""
+        """Return the newest record of every circuit, by circuit id.
+
+        A circuit that never opened has one only if it says after how long calls are overdue.
+        """
         with self._lock:
             found = self.log.compacted(self.names.circuits).values()
         circuits = [Circuit.model_validate_json(message.value or b"") for message in found]

@@ -74,6 +74,29 @@ describe("the fleet's circuits", () => {
     assert.equal(gear.notice(), "");
   });
 
+  it("a call that takes longer than the fleet's calls do is reported once while it runs, and its end says so", async () => {
+    const gear = await connect();
+    gateway.publish(record("search", "closed", 1, { overdue_after_ms: 30 }));
+    gateway.publish(record("other", "open", 1, { open_until: inSeconds(60) }));
+    await until(() => gear.isOpen("other"), "the records arrive");
+    let answer: (found: string) => void = () => {};
+    const call = gear.call("search", () => new Promise<string>((resolve) => (answer = resolve)), { userId: "ana" });
+    const sent = (status: string): Json[] => gateway.executions.filter((event) => event["status"] === status);
+    await until(() => sent("overdue").length > 0, "the report arrives");
+    answer("found");
+    assert.equal(await call, "found");
+    await until(() => sent("success").length > 0, "the end arrives");
+    const [report, ...others] = sent("overdue");
+    assert.equal(others.length, 0);
+    assert.equal(report!["user_id"], "ana");
+    assert.equal(report!["generation"], 1);
+    assert.ok((report!["execution_time_ms"] as number) >= 30);
+    assert.equal(sent("success")[0]!["overdue_ms"], report!["execution_time_ms"]);
+    await gear.call("search", () => "at once");
+    await until(() => sent("success").length > 1, "the next end arrives");
+    assert.equal(sent("success")[1]!["overdue_ms"], undefined);
+  });
+
   it("a client knows the circuits of the snapshot before its first call if it waits for them", async () => {
     gateway.circuits["search"] = record("search", "open", 2, { open_until: inSeconds(60) });
     const gear = new Switchgear({ url: gateway.url, startWaitS: 60 });

@@ -10,6 +10,7 @@ const SRC = join(PACKAGE, "src");
 const LAYERS = [
   "errors",
   "text",
+  "circuit-ids",
   "breaker",
   "families",
   "rejection",

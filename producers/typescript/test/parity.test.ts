@@ -110,15 +110,16 @@ describe("the same answers as the Python client", () => {
         } else if (op === "release") {
           breaker.release(permits.get(name)!, now);
         } else {
-          const [kind, durationMs, tokens, reporter, retryAfterS, tool] = rest as [
+          const [kind, durationMs, tokens, reporter, retryAfterS, tool, overdueMs] = rest as [
             ResultKind,
             number,
             number,
             string,
             number | null,
             string,
+            number | null,
           ];
-          breaker.record(now, { kind, durationMs, tokens, reporter, retryAfterS, tool }, permits.get(name)!);
+          breaker.record(now, { kind, durationMs, tokens, reporter, retryAfterS, tool, overdueMs }, permits.get(name)!);
         }
         const found = breaker.counts(now);
         const { calls, failed, slow, ignored, rejected, wastedTokens, consecutiveFailures } = found;
@@ -167,8 +168,17 @@ describe("the same answers as the Python client", () => {
     const breaker = new Breaker("tool", LOCAL_DEFAULT, 0);
     for (const [at, kind] of [..."FFFFSFFFF"].entries()) {
       assert.equal(breaker.state, "closed", `before call ${at + 1}`);
-      const failed = kind === "F" ? "failure" : "success";
-      breaker.record(at, { kind: failed, durationMs: 1, tokens: 0, reporter: "", retryAfterS: null, tool: "" }, null);
+      const failed: ResultKind = kind === "F" ? "failure" : "success";
+      const call = {
+        kind: failed,
+        durationMs: 1,
+        tokens: 0,
+        reporter: "",
+        retryAfterS: null,
+        tool: "",
+        overdueMs: null,
+      };
+      breaker.record(at, call, null);
     }
     assert.equal(breaker.state, "open");
     assert.equal(breaker.cause?.rule, "cusum");

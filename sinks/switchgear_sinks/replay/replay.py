@@ -124,6 +124,8 @@ class Fold:
             self.summary.circuits += 1
         yield from self._noted(circuit, circuit.breaker.advance(ended_at))
         result = result_of(call, policy)
+        if result.overdue_ms is not None:  # the history has no report that counted it before its end
+            result = msgspec.structs.replace(result, overdue_ms=None)
         self.summary.calls += 1
         self.summary.failed += result.kind is ResultKind.FAILURE
         yield from self._decide(circuit, began_at, ended_at, result)

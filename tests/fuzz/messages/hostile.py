@@ -35,9 +35,9 @@ ODD_NESTED: Final = (
 )
 EVENT: Final = {  # of each field, what is put into it
     "tool_name": ODD_TEXTS,
-    "status": (*ODD_TEXTS, '"error"', '"timeout"', '"rejected"', '"cancelled"'),
+    "status": (*ODD_TEXTS, '"error"', '"timeout"', '"rejected"', '"cancelled"', '"overdue"'),
     **dict.fromkeys(("user_id", "session_id", "emitter_id", "lease_id", "error_type", "error_message", "tenant"), ODD_TEXTS),
-    **dict.fromkeys(("execution_time_ms", "input_tokens", "output_tokens", "generation", "retry_after_s"), ODD_NUMBERS),
+    **dict.fromkeys(("execution_time_ms", "input_tokens", "output_tokens", "generation", "retry_after_s", "overdue_ms"), ODD_NUMBERS),
     **dict.fromkeys(("cost_usd", "input_size", "cache_creation_tokens"), ODD_NUMBERS),
     "recorded_at": ODD_TIMES,
     "metadata": ODD_NESTED,

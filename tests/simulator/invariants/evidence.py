@@ -66,6 +66,8 @@ class Evidence:
         if event["status"] == "rejected":
             counts["rejected"] += 1
             return
+        if event["status"] == "overdue":  # a report, and no call
+            return
         counts["calls"] += 1
         if failed is None:
             return

@@ -28,6 +28,11 @@ def test_the_fleet_default_opens_by_rate_and_cusum_with_two_reporters():
     assert (FLEET_DEFAULT.cusum.tolerable_failure_rate, FLEET_DEFAULT.cusum.broken_failure_rate) == (0.10, 0.50)
 
 
+def test_a_rate_of_slow_calls_needs_no_duration():
+    policy = BreakerPolicy(slow_call_rate_threshold=0.5)
+    assert policy.slow_call_duration_threshold_ms is None
+
+
 @table("classes", [{"tool"}, {"invalid_input"}, {"auth"}, {"cancelled"}, {"policy"}])
 def test_errors_that_say_nothing_about_the_tools_health_do_not_count(classes):
     assert not classes & BreakerPolicy().counted_error_classes
@@ -44,7 +49,6 @@ def test_every_class_counts_or_is_a_caller_error_or_cancelled():
         ({"failure_rate_treshold": 0.5}, "failure_rate_treshold"),
         ({"failure_rate_threshold": 50}, "failure_rate_threshold"),
         ({"consecutive_failures": 0}, "consecutive_failures"),
-        ({"slow_call_rate_threshold": 0.5}, "slow_call_duration_threshold_ms"),
         ({"slow_call_duration_threshold_ms": 100}, "slow_call_rate_threshold"),
         ({"max_wait_duration_in_open_state_s": 10}, "max_wait_duration_in_open_state_s"),
         ({"cusum": {"tolerable_failure_rate": 0.5, "broken_failure_rate": 0.5}}, "broken_failure_rate"),

@@ -20,6 +20,9 @@ import type { BreakerPermit, BreakerRejection, Cause, CircuitState, Counts, Resu
  *
  * Times are seconds of one clock. If `now` goes backwards, the latest instant counts on. A probe is permitted at `now >= openUntil`.
  * Rules compare by `>=` and are evaluated on every result. An ignored result changes nothing.
+ *
+ * A call that takes too long can be reported as overdue before it ends. It is then a slow call of the window, and its end counts it no
+ * second time. An overdue probe has decided.
  */
 export class Breaker {
   /** The state as of the last call. Call `advance` first to apply timers. */
@@ -58,6 +61,11 @@ export class Breaker {
   /** Share of the calls that are permitted while closed. Below 1 during a ramp. */
   get admittedShare(): number {
     return this.#ramp?.share ?? 1;
+  }
+
+  /** After how many milliseconds a call is overdue. It is infinite if the policy has no rule for slow calls. */
+  get lateMs(): number {
+    return this.#evidence.limits.lateMs;
   }
 
   /** How many more probes are permitted now. It is 0 if the circuit is not half-open. */
@@ -112,7 +120,7 @@ export class Breaker {
   }
 
   /**
-   * Count a call that finished at `now`. Return the transition that followed, if any.
+   * Count a call that finished at `now`, or is overdue then. Return the transition that followed, if any.
    *
    * The result is dropped if its permit is used, of an older generation or of an earlier fixed window. Without a permit it counts
    * only in a closed circuit.
@@ -122,6 +130,9 @@ export class Breaker {
       return this.#recordClosed(now, result, permit);
     }
     const moved = this.advance(now);
+    if (result.kind === "overdue" && !this.#evidence.late(result.durationMs)) {
+      return moved; // a probe goes on
+    }
     const current = permit !== null && permit.generation === this.generation;
     if (!current || this.#halfOpen === null || !this.#halfOpen.giveBack(permit.probe)) {
       return moved;
@@ -248,6 +259,9 @@ export class Breaker {
       this.#evidence.window.addIgnored(this.#clock);
       return false;
     }
+    if (result.kind === "overdue") {
+      return this.#evidence.addOverdue(this.#clock, result); // the totals and a ramp count its end
+    }
     const failed = result.kind === "failure";
     this.#totalCalls += 1;
     if (failed) {
@@ -281,8 +295,13 @@ export class Breaker {
     this.#add(result);
     if (result.kind === "ignored") {
       halfOpen.ignored += 1;
+    } else if (result.kind === "overdue") {
+      this.#totalCalls += 1; // its end is dropped
+      halfOpen.add(false, true);
     } else {
-      halfOpen.add(result.kind === "failure", result.durationMs > this.#evidence.limits.slowMs);
+      const { limits } = this.#evidence;
+      const slow = result.durationMs > limits.slowMs || this.#evidence.late(result.overdueMs);
+      halfOpen.add(result.kind === "failure", slow);
     }
     const verdict = halfOpen.verdict(this.policy);
     return verdict === null ? null : this.#move(verdict.closes ? "closed" : "open", verdict.cause);

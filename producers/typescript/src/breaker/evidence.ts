@@ -2,7 +2,7 @@
 import { OFF, solve, type Detector } from "./cusum.js";
 import type { Policy } from "./policy.js";
 import { STALE_S } from "./states.js";
-import type { Cause, Counts, Result } from "./values.js";
+import { LEAST_OVERDUE_MS, type Cause, type Counts, type Result } from "./values.js";
 import { CountWindow, TimeWindow, type CallWindow } from "./windows.js";
 
 /** The thresholds of a policy. The threshold of a rule that is off is infinite. */
@@ -11,6 +11,8 @@ interface Thresholds {
   readonly count: number;
   readonly rate: number;
   readonly slowMs: number;
+  /** A call is overdue once it has run this long. With a rate of slow calls alone that is the least limit that the fleet learns. */
+  readonly lateMs: number;
   readonly slowRate: number;
   readonly tokens: number;
   readonly cusum: Detector;
@@ -46,6 +48,7 @@ export class Evidence {
       count: policy.failure_count ?? Infinity,
       rate: policy.failure_rate_threshold ?? Infinity,
       slowMs: policy.slow_call_duration_threshold_ms ?? Infinity,
+      lateMs: lateMsOf(policy),
       slowRate: policy.slow_call_rate_threshold ?? Infinity,
       tokens: policy.wasted_tokens ?? Infinity,
       cusum: policy.cusum === null ? OFF : solve(policy.cusum),
@@ -80,7 +83,22 @@ export class Evidence {
     }
   }
 
-  /** Add a result that is not ignored. */
+  /** Return whether a call that ran so long before its end counts as slow by that alone. */
+  late(overdueMs: number | null): boolean {
+    return overdueMs !== null && overdueMs >= this.limits.lateMs;
+  }
+
+  /** Count a call that goes on as slow. Return whether it is. At its end, `add` only adds what is new. */
+  addOverdue(now: number, result: Result): boolean {
+    if (!this.late(result.durationMs)) {
+      return false;
+    }
+    this.window.add(now, false, true, 0);
+    this.#note(result, true);
+    return true;
+  }
+
+  /** Add the end of a call that is not ignored. */
   add(now: number, result: Result): void {
     if (this.streak > 0 || this.cusum > 0) {
       this.#forgetOld(now - result.durationMs / 1000);
@@ -88,7 +106,15 @@ export class Evidence {
     const detector = this.limits.cusum;
     const failed = result.kind === "failure";
     const slow = result.durationMs > this.limits.slowMs;
-    this.window.add(now, failed, slow, result.tokens);
+    const counted = this.late(result.overdueMs);
+    if (!counted) {
+      this.window.add(now, failed, slow, result.tokens);
+    } else if (failed) {
+      const leftMs = Math.max(0, result.durationMs - (result.overdueMs ?? 0));
+      this.window.failSlow(now, now - leftMs / 1000, result.tokens);
+    } else {
+      this.window.roll(now);
+    }
     if (failed) {
       this.#countedAt = now;
       this.streak += 1;
@@ -108,15 +134,22 @@ export class Evidence {
         this.#countedAt = now;
       }
     }
+    if (failed || !counted) {
+      this.#note(result, failed || slow);
+    }
+  }
+
+  /** Count the process and the tool of a call among those that had calls, and bad ones. */
+  #note(result: Result, bad: boolean): void {
     if (this.#policy.minimum_reporters > 1) {
       this.#callers.add(result.reporter, this.window.stamp);
-      if (failed || slow) {
+      if (bad) {
         this.#failers.add(result.reporter, this.window.stamp);
       }
     }
     if (this.#policy.minimum_tools > 1) {
       this.noteTools([result.tool]);
-      if (failed || slow) {
+      if (bad) {
         this.#failingTools.add(result.tool, this.window.stamp);
       }
     }
@@ -204,7 +237,7 @@ export class Evidence {
       if (slow / calls >= limits.slowRate) {
         return {
           ...this.#inWindow("slow_call_rate", slow / calls, limits.slowRate),
-          slow_call_duration_threshold_ms: limits.slowMs,
+          slow_call_duration_threshold_ms: limits.lateMs,
         };
       }
     }
@@ -231,6 +264,13 @@ export class Evidence {
     const found = { rule, value, threshold, sample: calls, failed };
     return this.#policy.sliding_window_type === "time" ? { ...found, window_s: size } : found;
   }
+}
+
+function lateMsOf(policy: Policy): number {
+  if (policy.slow_call_rate_threshold === null) {
+    return Infinity; // no rule counts it
+  }
+  return policy.slow_call_duration_threshold_ms ?? LEAST_OVERDUE_MS;
 }
 
 /** The last `limit` distinct reporters (processes or tools), each with the stamp at which it last reported. */

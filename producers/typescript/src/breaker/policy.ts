@@ -60,6 +60,7 @@ export interface Policy {
   readonly minimum_number_of_calls: number;
   /** Detector of a change, whatever the volume. */
   readonly cusum: Readonly<Cusum> | null;
+  /** A call that takes longer is slow. Null with `slow_call_rate_threshold`: only overdue calls are, by what the fleet learns. */
   readonly slow_call_duration_threshold_ms: number | null;
   /** Slow share of the window's calls. */
   readonly slow_call_rate_threshold: number | null;
@@ -252,8 +253,8 @@ function check(key: string, value: unknown): void {
 }
 
 function contradiction(policy: Policy): string | null {
-  if ((policy.slow_call_rate_threshold === null) !== (policy.slow_call_duration_threshold_ms === null)) {
-    return "slow_call_rate_threshold and slow_call_duration_threshold_ms go together: set both or neither";
+  if (policy.slow_call_rate_threshold === null && policy.slow_call_duration_threshold_ms !== null) {
+    return "slow_call_duration_threshold_ms needs slow_call_rate_threshold, the share that is too much";
   }
   for (const name of ["recovery_ramp", "retry_after_ramp"] as const) {
     const ramp = policy[name];

@@ -67,12 +67,16 @@ export interface Counts {
   readonly totalFailed: number;
 }
 
-/** What a result says about the tool's health. `ignored`: nothing. */
-export type ResultKind = "success" | "failure" | "ignored";
+/** No call is overdue earlier, unless the policy says from which duration on a call is slow. */
+export const LEAST_OVERDUE_MS = 5_000;
 
-/** A finished call, as a breaker counts it. */
+/** What a result says about the tool's health. `ignored`: nothing. `overdue`: the call has not ended, and takes too long already. */
+export type ResultKind = "success" | "failure" | "ignored" | "overdue";
+
+/** A finished call, as a breaker counts it, or one that is overdue. */
 export interface Result {
   readonly kind: ResultKind;
+  /** How long it took. Of an overdue call: so far. */
   readonly durationMs: number;
   readonly tokens: number;
   /** Seconds that a rate-limited tool asked to wait. */
@@ -81,6 +85,8 @@ export interface Result {
   readonly tool: string;
   /** The process that called. One process needs none. */
   readonly reporter: string;
+  /** How long a call that has ended had run when it was reported as overdue. Null if it wasn't. */
+  readonly overdueMs: number | null;
 }
 
 /** Errors in which the tool itself answered. If they don't count as failures, they prove that it works. */
@@ -107,7 +113,10 @@ function kindOf(
   if (status === "success") {
     return errorClass === "policy" ? "ignored" : "success";
   }
-  if (status === "rejected" || status === "overdue") {
+  if (status === "overdue") {
+    return "overdue";
+  }
+  if (status === "rejected") {
     return "ignored";
   }
   const kind = status === "cancelled" ? "cancelled" : (errorClass ?? (status === "timeout" ? "timeout" : "unknown"));

@@ -25,6 +25,8 @@ export interface CallWindow {
   clear(): void;
   /** Count one call, and the tokens it wasted. */
   add(now: number, failed: boolean, slow: boolean, tokens: number): void;
+  /** Count that a call failed which was counted as slow at about `at`. */
+  failSlow(now: number, at: number, tokens: number): void;
   addIgnored(now: number): void;
   /** Drop what is too old at `now`. */
   roll(now: number): void;
@@ -69,6 +71,20 @@ export class CountWindow implements CallWindow {
     this.#entries[this.#next] = entry;
     this.#next = (this.#next + 1) % this.size;
     this.#count(-1, leaving);
+  }
+
+  /** The call keeps its place, if it is still in the window. */
+  failSlow(now: number, _at: number, tokens: number): void {
+    const size = this.#entries.length;
+    for (let back = 1; this.slow > 0 && back <= size; back += 1) {
+      const place = (this.#next - back + size) % size;
+      if (this.#entries[place]!.flags === SLOW) {
+        this.#entries[place] = { flags: FAILED | SLOW, tokens };
+        this.#count(1, { flags: FAILED, tokens });
+        return;
+      }
+    }
+    this.add(now, true, false, tokens);
   }
 
   addIgnored(): void {
@@ -141,6 +157,27 @@ export class TimeWindow implements CallWindow {
       counts.slow += slow ? 1 : 0;
       counts.tokens += failed ? tokens : 0;
     }
+  }
+
+  /**
+   * The call moves to `now`. Reports take different times to arrive, so it may be in a pane beside that of `at`. If its pane has left
+   * the window, the call counts anew.
+   */
+  failSlow(now: number, at: number, tokens: number): void {
+    this.roll(now);
+    const around = floorDivide(at, this.#width);
+    for (const stamp of [around, around + 1, around - 1]) {
+      const pane = this.#panes.find((each) => each.stamp === stamp);
+      if (pane !== undefined && pane.slow > 0 && pane.calls > pane.failed) {
+        for (const counts of [pane, this]) {
+          counts.calls -= 1;
+          counts.slow -= 1;
+        }
+        this.add(now, true, true, tokens);
+        return;
+      }
+    }
+    this.add(now, true, false, tokens);
   }
 
   addIgnored(now: number): void {

@@ -87,8 +87,9 @@ export async function* runStream(
   try {
     for await (const item of guarded.fn.apply(self, [...args]) as AsyncIterable<unknown>) {
       last = item;
+      permit.rest();
       yield item;
-      permit.askedAt = context.reporter.clock.now();
+      permit.resume();
     }
     ended = true;
     reportResult(context, permit, guarded.options, last);

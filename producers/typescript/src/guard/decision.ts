@@ -8,6 +8,7 @@ import type { Caller } from "./caller.js";
 import type { FleetCircuits, GatewayPermit } from "./fleet-circuits.js";
 import type { LocalCircuit, LocalCircuits } from "./local-circuits.js";
 import type { LocalFamilies } from "./local-families.js";
+import { limitsOf } from "./overdue.js";
 import { Permit, type FamilyPermit, type Reporter } from "./permit.js";
 
 /** What the fleet's circuits say about a call. */
@@ -40,6 +41,8 @@ export class Decision {
 
   /** Decide. Only a probe of the fleet takes time. */
   acquire(tool: string, caller: Caller): Permit | Rejection | Promise<Permit | Rejection> {
+    const { clock, overdue } = this.reporter;
+    overdue.look(clock.now());
     const family = this.familyOf(tool);
     const decided = this.#byFleet(tool, caller, family);
     if (decided instanceof Rejection) {
@@ -58,17 +61,24 @@ export class Decision {
       this.#release(null, ofFamily);
       return own;
     }
-    const permit = (gateway: GatewayPermit | null): Permit =>
-      new Permit(this.reporter, {
+    const fleetMs = Math.min(view?.overdueAfterMs ?? Infinity, familyView?.overdueAfterMs ?? Infinity);
+    const limits = limitsOf([own?.circuit, ofFamily?.circuit], fleetMs);
+    const permit = (gateway: GatewayPermit | null): Permit => {
+      const started = clock.now();
+      const given = new Permit(this.reporter, {
         tool,
         circuit: own?.circuit ?? null,
         breakerPermit: own?.permit ?? null,
-        started: this.reporter.clock.now(),
+        started,
         generation: gateway === null ? (this.#fleet?.generation(view) ?? null) : gateway.generation,
         caller,
         family: ofFamily,
         gateway,
       });
+      // The gateway that permitted a call knows no reports about it, only its end.
+      overdue.begin(given, gateway === null ? limits : { ...limits, fleetMs: Infinity }, started);
+      return given;
+    };
     if (probing === null || this.#fleet === null) {
       return permit(null);
     }
@@ -87,6 +97,7 @@ export class Decision {
 
   /** Return whether a call would be refused now. It takes nothing and asks no gateway. */
   isOpen(tool: string, caller: Caller): boolean {
+    this.reporter.overdue.look(this.reporter.clock.now());
     const family = this.familyOf(tool);
     const ofFamily = family === null ? "passes" : this.#familyIsOpen(family);
     if (ofFamily === "refuses") {

@@ -1,5 +1,5 @@
-import type { BreakerPermit, Status } from "../breaker/values.js";
-import { familyResultKind, resultKind, statusOf } from "../breaker/values.js";
+import type { BreakerPermit, ResultKind, Status } from "../breaker/values.js";
+import { LEAST_OVERDUE_MS, familyResultKind, resultKind, statusOf } from "../breaker/values.js";
 import type { ErrorClass } from "../breaker/policy.js";
 import { IGNORE, checkedClass, type Classification, type Classifier } from "../classify/classification.js";
 import { classify } from "../classify/classify.js";
@@ -12,7 +12,7 @@ import type { Warnings } from "../wire/warnings.js";
 import type { Caller } from "./caller.js";
 import type { FleetCircuits, GatewayPermit } from "./fleet-circuits.js";
 import type { LocalCircuit } from "./local-circuits.js";
-import { LEAST_OVERDUE_MS, givenUp } from "./overdue.js";
+import { OverdueCalls, givenUp } from "./overdue.js";
 import { totalTokens, type SessionLimits, type Usage } from "./session-limits.js";
 
 /** The most characters of a message that `redact` looks at. */
@@ -62,7 +62,7 @@ export class Permit {
   /** Whether a fallback tool serves the caller. */
   isFallback = false;
   /** When the caller of a stream asked for the item that it waits for now. Null: it waits since the call began. */
-  askedAt: number | null = null;
+  #askedAt: number | null = null;
   #reported = false;
 
   constructor(
@@ -82,6 +82,22 @@ export class Permit {
       (breakerPermit?.probe ?? null) !== null ||
       (family?.breakerPermit?.probe ?? null) !== null
     );
+  }
+
+  /** How long the caller of a stream has waited for an item. Null if the call is none, or hasn't yielded one. */
+  waitedMs(now: number): number | null {
+    return this.#askedAt === null ? null : (now - this.#askedAt) * 1000;
+  }
+
+  /** Note that the caller has an item of a stream, so that nobody waits for the tool. */
+  rest(): void {
+    this.reporter.overdue.rest(this);
+  }
+
+  /** Note that the caller asks for the next item. */
+  resume(): void {
+    this.#askedAt = this.reporter.clock.now();
+    this.reporter.overdue.resume(this, this.#askedAt);
   }
 
   /** Report that the tool answered. */
@@ -132,13 +148,22 @@ export class Permit {
 
 /** Takes what permits report: to the circuits, the fleet and the session. */
 export class Reporter {
+  /** The calls under way. */
+  readonly overdue: OverdueCalls;
+
   constructor(
     readonly clock: Clock,
     readonly fleet: FleetCircuits | null,
     private readonly warnings: Warnings,
     private readonly classifier: Classifier | undefined,
     private readonly redactor: ((message: string) => string) | undefined,
-  ) {}
+  ) {
+    this.overdue = new OverdueCalls(
+      clock,
+      (permit, now, ranMs) => this.#tellCircuits(permit, now, ranMs),
+      fleet === null ? null : (permit, _now, ranMs) => this.#tellFleet(fleet, permit, ranMs),
+    );
+  }
 
   report(
     permit: Permit,
@@ -149,8 +174,12 @@ export class Reporter {
     const { tool, circuit, breakerPermit, started, family, gateway } = permit.state;
     const now = this.clock.now();
     const durationMs = values.durationMs ?? Math.max(0, (now - started) * 1000);
-    const waitedMs = permit.askedAt === null ? durationMs : (now - permit.askedAt) * 1000;
-    const limitMs = circuit?.breaker.policy.slow_call_duration_threshold_ms ?? LEAST_OVERDUE_MS;
+    const waitedMs = permit.waitedMs(now) ?? durationMs;
+    const told = this.overdue.end(permit);
+    const limitMs =
+      circuit?.breaker.policy.slow_call_duration_threshold_ms ??
+      this.fleet?.circuit(tool)?.overdueAfterMs ??
+      LEAST_OVERDUE_MS;
     const classification =
       failed === undefined ? given : givenUp(failed.error, given ?? this.classify(failed.error), waitedMs, limitMs);
     const errorClass = classification?.errorClass ?? null;
@@ -159,7 +188,14 @@ export class Reporter {
     const message = failed === undefined ? null : this.#messageOf(failed.error);
     const named = [errorType, message].filter(Boolean).join(": ") || null;
     const retryAfterS = classification?.retryAfterS ?? null;
-    const result = { durationMs, tokens: totalTokens(values), retryAfterS, tool, reporter: "" };
+    const result = {
+      durationMs,
+      tokens: totalTokens(values),
+      retryAfterS,
+      tool,
+      reporter: "",
+      overdueMs: told.localMs,
+    };
     if (circuit !== null) {
       const kind = resultKind(status, errorClass, circuit.breaker.policy);
       circuit.record(now, { ...result, kind }, breakerPermit, named);
@@ -175,7 +211,8 @@ export class Reporter {
     const event: ExecutionInput = {
       tool_name: tool,
       status,
-      execution_time_ms: Math.round(durationMs * 1000) / 1000,
+      execution_time_ms: rounded(durationMs),
+      ...(told.fleetMs === null ? {} : { overdue_ms: rounded(told.fleetMs) }),
       ...permit.state.caller.fields,
       ...(errorType === null ? {} : { error_type: errorType }),
       ...(message === null ? {} : { error_message: redact(message) }),
@@ -183,8 +220,7 @@ export class Reporter {
       ...(retryAfterS === null ? {} : { retry_after_s: retryAfterS }),
       ...usageFields(values),
       ...(permit.isFallback ? { served_by: "fallback" } : {}),
-      ...(permit.state.generation === null ? {} : { generation: permit.state.generation }),
-      ...(family === null || family.generation === null ? {} : { family_generation: family.generation }),
+      ...generations(permit.state.generation, family),
       recorded_at: new Date(this.clock.wall() * 1000).toISOString(),
     };
     if (gateway === null) {
@@ -198,6 +234,7 @@ export class Reporter {
   release(permit: Permit): void {
     const { circuit, breakerPermit, family, gateway } = permit.state;
     const now = this.clock.now();
+    this.overdue.end(permit);
     if (circuit !== null && breakerPermit !== null) {
       circuit.breaker.release(breakerPermit, now);
     }
@@ -223,16 +260,36 @@ export class Reporter {
     return found ?? classify(error);
   }
 
+  /** Count a call that goes on as slow, in the circuits of this process. */
+  #tellCircuits(permit: Permit, now: number, ranMs: number): void {
+    const { tool, circuit, breakerPermit, family } = permit.state;
+    const kind: ResultKind = "overdue";
+    const result = { kind, durationMs: ranMs, tokens: 0, retryAfterS: null, tool, reporter: "", overdueMs: null };
+    circuit?.record(now, result, breakerPermit, null);
+    family?.circuit?.record(now, result, family.breakerPermit, null);
+  }
+
+  /** Send the report about a call that goes on. */
+  #tellFleet(fleet: FleetCircuits, permit: Permit, ranMs: number): void {
+    const { tool, generation, family, caller } = permit.state;
+    fleet.emitter.emit({
+      tool_name: tool,
+      status: "overdue",
+      execution_time_ms: rounded(ranMs),
+      ...caller.fields,
+      ...generations(generation, family),
+      recorded_at: new Date(this.clock.wall() * 1000).toISOString(),
+    });
+  }
+
   /** Send the end of a call to the gateway that permitted it. It records the call itself. */
   #deliver(fleet: FleetCircuits, gateway: GatewayPermit, event: ExecutionInput): void {
-    const ignored =
-      event.error_class === "policy" ||
-      event.status === "cancelled" ||
-      event.status === "rejected" ||
-      event.status === "overdue";
+    const { status } = event;
+    const unsaid = status === "cancelled" || status === "rejected" || status === "overdue";
+    const ignored = event.error_class === "policy" || unsaid;
     const outcome: Outcome = {
       permit: gateway.token,
-      status: ignored ? "ignored" : event.status,
+      status: ignored ? "ignored" : status,
       duration_ms: event.execution_time_ms ?? 0,
       ...(ignored ? {} : pick(event, ["error_class"])), // the gateway refuses a class of an ignored call
       ...pick(event, [
@@ -260,6 +317,18 @@ export class Reporter {
       "[redacted]"
     );
   }
+}
+
+/** Return milliseconds to three digits. */
+function rounded(ms: number): number {
+  return Math.round(ms * 1000) / 1000;
+}
+
+function generations(generation: number | null, family: FamilyPermit | null): Partial<ExecutionInput> {
+  return {
+    ...(generation === null ? {} : { generation }),
+    ...(family === null || family.generation === null ? {} : { family_generation: family.generation }),
+  };
 }
 
 function typeOf(error: unknown): string | null {

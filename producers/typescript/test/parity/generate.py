@@ -37,7 +37,7 @@ from switchgear_schemas.globs import matches
 from switchgear_schemas.policy import LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT, BreakerPolicy, Cusum
 
 ANSWERS = Path(__file__).with_name("answers.json")
-KINDS = {"success": ResultKind.SUCCESS, "failure": ResultKind.FAILURE, "ignored": ResultKind.IGNORED}
+KINDS = {kind.name.lower(): kind for kind in ResultKind}
 
 
 def random_policy(rng: random.Random) -> dict[str, Any]:
@@ -91,41 +91,48 @@ def trace(seed: int) -> dict[str, Any]:
     given = random_policy(rng)
     breaker = Breaker("traced", BreakerPolicy.model_validate(given), 0.0)
     now, open_permits, steps = 0.0, {}, []
-    failing = False
+    failing, overdue = False, {}
     for number in range(60):
         now = round(now + rng.choice([0, 0.1, 0.4, 1.0, rng.random() * 3]), 3)
         failing = failing if rng.random() < 0.9 else not failing
         if open_permits and rng.random() < 0.45:
             name = rng.choice(list(open_permits))
             permit = open_permits.pop(name)
-            if rng.random() < 0.1:
+            kind = "overdue" if name not in overdue and rng.random() < 0.2 else None
+            if kind is not None:
+                open_permits[name] = permit
+                overdue[name] = rng.choice([60, 100, 110])
+            if kind is None and rng.random() < 0.1:
                 breaker.release(permit, now)
                 step: list[Any] = ["release", now, name]
             else:
-                kind = (
+                ended = (
                     rng.choice(["failure"] * 5 + ["success"])
                     if failing
                     else rng.choice(["success"] * 6 + ["failure", "ignored"])
                 )
+                took_ms = rng.choice([5, 100, 150]) + rng.choice([0, 1200]) * (name in overdue)
                 result = Result(
-                    kind=KINDS[kind],
-                    duration_ms=rng.choice([5, 100, 150]),
+                    kind=KINDS[kind or ended],
+                    duration_ms=took_ms if kind is None else overdue[name],
                     tokens=rng.choice([0, 60]),
                     reporter=rng.choice("ab"),
                     retry_after_s=rng.choice([None, None, 4]),
                     tool=rng.choice("xyz"),
+                    overdue_ms=overdue.get(name) if kind is None else None,
                 )
                 breaker.record(now, result, permit)
                 step = [
                     "record",
                     now,
                     name,
-                    kind,
+                    kind or ended,
                     result.duration_ms,
                     result.tokens,
                     result.reporter,
                     result.retry_after_s,
                     result.tool,
+                    result.overdue_ms,
                 ]
         else:
             answer = breaker.try_acquire(now)

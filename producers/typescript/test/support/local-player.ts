@@ -159,6 +159,7 @@ export class LocalPlayer {
       tokens: (step["tokens"] as number | undefined) ?? 0,
       reporter: (step["by"] as string | undefined) ?? "",
       retryAfterS: (step["retry_after_s"] as number | undefined) ?? null,
+      overdueMs: (step["overdue_ms"] as number | undefined) ?? null,
       tool: "",
     };
   }

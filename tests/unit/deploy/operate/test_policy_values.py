@@ -57,7 +57,7 @@ def test_a_file_gives_values_and_what_is_assigned_goes_over_them(tmp_path):
         (["minimum_reporters=0"], "minimum_reporters: Input should be greater than or equal to 1 (got 0)"),
         (["minimum_reporters=many"], "minimum_reporters: Input should be a valid integer"),
         (["minimum_reporters=off"], "minimum_reporters can't be turned off"),
-        (["slow_call_rate_threshold=0.5"], "set both or neither"),
+        (["slow_call_duration_threshold_ms=200"], "needs slow_call_rate_threshold"),
         (["mode=closed"], "mode: Input should be 'enforce'"),
         (["jitter=0.1", "jitter=0.2"], "jitter is given twice"),
         (['cusum={"broken_failure_rate": 0.3, "broken_failure_rate": 0.4}'], "broken_failure_rate is given twice"),

@@ -188,8 +188,7 @@ def test_a_ramp_counts_the_end_of_an_overdue_call():
 
 
 def test_with_a_rate_of_slow_calls_alone_only_what_was_overdue_is_slow():
-    policy = BreakerPolicy(**{**SLOW, "slow_call_duration_threshold_ms": 1}, minimum_number_of_calls=2)
-    policy = policy.model_copy(update={"slow_call_duration_threshold_ms": None})
+    policy = BreakerPolicy(slow_call_rate_threshold=0.5, minimum_number_of_calls=2)
     breaker = Breaker("c", policy, 0.0)
     assert breaker.late_ms == LEAST_OVERDUE_MS
     breaker.record(60.0, Result(duration_ms=60_000))

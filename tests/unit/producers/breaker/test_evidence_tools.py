@@ -144,7 +144,7 @@ def test_notes_no_more_tools_than_the_policy_asks_for():
         *(("error", each, ResultKind.IGNORED) for each in (None, "unknown", "policy")),
         ("cancelled", None, ResultKind.IGNORED),
         ("rejected", "transport", ResultKind.IGNORED),
-        ("overdue", "timeout", ResultKind.IGNORED),
+        ("overdue", "timeout", ResultKind.OVERDUE),
     ],
 )
 def test_any_answer_of_the_server_is_a_success_for_the_family(status, error_class, kind):

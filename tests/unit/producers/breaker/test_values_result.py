@@ -30,8 +30,8 @@ DEFAULT = BreakerPolicy()
         ("cancelled", None, ResultKind.IGNORED),
         ("cancelled", "transport", ResultKind.IGNORED),
         ("rejected", None, ResultKind.IGNORED),
-        ("overdue", None, ResultKind.IGNORED),
-        ("overdue", "timeout", ResultKind.IGNORED),
+        ("overdue", None, ResultKind.OVERDUE),
+        ("overdue", "timeout", ResultKind.OVERDUE),
     ],
 )
 def test_the_default_policy_counts_these_statuses_and_error_classes(status, error_class, outcome):

@@ -116,7 +116,7 @@ def test_a_rule_with_a_default_of_its_own_can_be_turned_off():
         ),
         ({"cusum": {"p0": 0.4}}, "cusum: unknown key p0. Known: broken_failure_rate"),
         ({"jitter": 3}, "jitter: Input should be less than 1 .got 3."),
-        ({"slow_call_rate_threshold": 0.5}, "go together: set both or neither"),
+        ({"slow_call_duration_threshold_ms": 200}, "needs slow_call_rate_threshold"),
         ({"minimum_reporters": "off"}, "minimum_reporters can't be turned off. Leave it out."),
         ({"sliding_window_type": "count", "sliding_window_size": 10}, "no rate would be judged"),
         ({"sliding_window_type": "count", "sliding_window_size": 60, "sliding_window_panes": 6}, "belongs to a time"),
