@@ -5,7 +5,9 @@
  * any name, also one that looks like such an id. So a name is encoded where it has a mark, and no two circuits have the same id. All
  * other names stay as they are.
  */
-import type { CircuitScope } from "./rejection.js";
+
+/** What a circuit is kept for. */
+export type CircuitScope = "tool" | "user" | "session" | "target" | "family";
 
 const FAMILY = "|family";
 const OWNER = /\|(user|session)=/;

@@ -56,8 +56,8 @@ export abstract class Gear {
   /** Make one guarded call. */
   async call<R>(tool: string, fn: () => R, options: GuardOptions<[], R> & CallerIds = {}): Promise<Awaited<R>> {
     checkGuard(tool, options);
-    const { userId, sessionId, requestId, ...rest } = options;
-    const ids: CallerIds = { userId, sessionId, requestId };
+    const { userId, sessionId, requestId, credential, ...rest } = options;
+    const ids: CallerIds = { userId, sessionId, requestId, credential };
     return run(this.context, tool, { fn, options: { caller: () => ids, ...rest } }, []) as Promise<Awaited<R>>;
   }
 

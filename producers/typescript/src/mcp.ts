@@ -2,6 +2,7 @@
 import { META_KEY, toolFailure } from "./classify/tool-failure.js";
 import { SwitchgearError } from "./errors.js";
 import type { Gear, GuardedFunction } from "./gear.js";
+import type { CallerIds } from "./guard/caller.js";
 import type { AnyOptions } from "./guard/options.js";
 import { CircuitOpenError } from "./rejection.js";
 import { mintId } from "./wire/ids.js";
@@ -36,13 +37,15 @@ export function guardClient<T extends McpClient>(gear: Gear, client: T, options:
   if (typeof server !== "string" || server === "" || server.includes(":")) {
     throw new SwitchgearError(`server is ${JSON.stringify(server)}.`, "Use a name without colons, such as github.");
   }
+  const connection = mintId(); // stands for what it signs in with: other connections are other people's, maybe
   const guards = new Map<string, GuardedFunction<T["callTool"]>>();
   const guardOf = (tool: string): GuardedFunction<T["callTool"]> => {
     let guarded = guards.get(tool);
     if (guarded === undefined) {
       const given = typeof options.options === "function" ? options.options(tool) : (options.options ?? {});
       const circuit = `mcp:${server}:${tool}`.slice(0, MOST_CHARACTERS); // a model may invent a name of any length
-      guarded = gear.guard(circuit, client.callTool.bind(client), given);
+      const caller = (...args: unknown[]): CallerIds => ({ credential: connection, ...given.caller?.(...args) });
+      guarded = gear.guard(circuit, client.callTool.bind(client), { ...given, caller });
       if (guards.size >= MOST_TOOLS) {
         guards.clear();
       }

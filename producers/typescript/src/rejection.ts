@@ -1,6 +1,7 @@
 /** Refusals, as values and as errors. Each has a `text` for the model: one line of bounded length. */
 import { RECOVERY } from "./breaker/ramp.js";
 import type { Cause, CircuitState } from "./breaker/values.js";
+import type { CircuitScope } from "./circuit-ids.js";
 import { SwitchgearError } from "./errors.js";
 import { MOST_NAME, oneLine } from "./text/one-line.js";
 import { redact } from "./text/redact.js";
@@ -8,11 +9,11 @@ import { redact } from "./text/redact.js";
 /** Most characters of a tool's error in the text for the model, because a tool may say anything. */
 const MOST_OF_AN_ERROR = 300;
 const MOST_OF_A_REASON = 400;
+const CREDENTIAL_ADVICE = "Sign in again, or use another tool.";
 const SESSION_ADVICE = "Do not call any tool again in this session; finish with what you have.";
 
 /** What refused: this process's circuit, the fleet's, a limit of the session, or the caller's credential, which the tool rejected. */
 export type RefusalSource = "local" | "fleet" | "session" | "credential";
-export type CircuitScope = "tool" | "user" | "session" | "target" | "family";
 
 /** Why a call must not be made. */
 export interface RejectionValues {
@@ -34,6 +35,8 @@ export interface RejectionValues {
   readonly cause: Cause | null;
   /** The tool's family, if its circuit refused: the server is down. Then all values but `tool` are about the family. */
   readonly family: string | null;
+  /** How many calls with the credential were rejected in a row, if that is the source. */
+  readonly failures?: number;
 }
 
 /** A refused call. `allowed` is false, where that of a permit is true. */
@@ -50,6 +53,7 @@ export class Rejection implements RejectionValues {
   readonly scope: CircuitScope;
   readonly cause: Cause | null;
   readonly family: string | null;
+  readonly failures: number;
 
   constructor(values: Pick<RejectionValues, "tool" | "state" | "source"> & Partial<RejectionValues>) {
     this.tool = values.tool;
@@ -63,6 +67,7 @@ export class Rejection implements RejectionValues {
     this.scope = values.scope ?? "tool";
     this.cause = values.cause ?? null;
     this.family = values.family ?? null;
+    this.failures = values.failures ?? 0;
   }
 
   /** What to show to the model: what is wrong, when to try again, and what to use instead. */
@@ -72,6 +77,11 @@ export class Rejection implements RejectionValues {
       return `The tool ${tool} was not called: ${oneLine(this.reason, MOST_OF_A_REASON)}. ${SESSION_ADVICE}`;
     }
     const family = this.family === null ? null : oneLine(this.family, MOST_NAME);
+    if (this.source === "credential") {
+      const server = family === null ? "" : `the server ${family} of `;
+      const times = this.failures > 1 ? `${this.failures} times in a row` : "once";
+      return `Your credentials for ${server}the tool ${tool} were rejected ${times}, so it was not called. ${CREDENTIAL_ADVICE}`;
+    }
     const recovers = this.state === "closed";
     const words = [recovers ? this.#recovering(tool, family) : this.#unavailable(tool, family)];
     const lastError = oneLine(redact(this.lastError ?? ""), MOST_OF_AN_ERROR).replace(/[.: ]+$/, "");
@@ -92,13 +102,30 @@ export class Rejection implements RejectionValues {
 
   /** Return the refusal as an error. */
   error(): CircuitOpenError {
+    if (this.source === "credential") {
+      return new CredentialRefusedError(this);
+    }
     return this.source === "session" ? new SessionExhaustedError(this) : new CircuitOpenError(this);
   }
 
   /** Return the values alone. */
   values(): RejectionValues {
     const { tool, state, source, reason, retryAfterS, lastError, fallback, generation, scope, cause, family } = this;
-    return { tool, state, source, reason, retryAfterS, lastError, fallback, generation, scope, cause, family };
+    const { failures } = this;
+    return {
+      tool,
+      state,
+      source,
+      reason,
+      retryAfterS,
+      lastError,
+      fallback,
+      generation,
+      scope,
+      cause,
+      family,
+      failures,
+    };
   }
 
   #recovering(tool: string, family: string | null): string {
@@ -172,4 +199,12 @@ export class CircuitOpenError extends SwitchgearError {
 /** A limit of the session is reached. All further calls in the session are refused, so end the agent's loop. */
 export class SessionExhaustedError extends CircuitOpenError {
   override name = "SessionExhaustedError";
+}
+
+/**
+ * The tool, or its server, rejected the caller's last calls with class `auth`. Sign in again. Only calls with the same credential are
+ * refused, or where none is known, of the same session or user.
+ */
+export class CredentialRefusedError extends CircuitOpenError {
+  override name = "CredentialRefusedError";
 }

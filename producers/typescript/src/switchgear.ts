@@ -181,7 +181,7 @@ export class Switchgear extends Gear {
     const { reporter } = this.context;
     const decision = new Decision(local, null, this.#familyOf, reporter, true);
     const sessionId = options.sessionId ?? mintId();
-    const ids: CallerIds = { sessionId, userId: options.userId };
+    const ids: CallerIds = { sessionId, userId: options.userId, credential: options.credential };
     const limits = new SessionLimits(sessionId, options);
     const context = { ...this.context, decision, limits, ids };
     return new Session(context, this.standIns, limits, (nameOf, only) => this.#notice(context, nameOf, only));

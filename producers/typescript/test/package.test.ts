@@ -104,11 +104,11 @@ describe("the package", () => {
     [...graph.keys()].forEach((file) => visit(file, []));
   });
 
-  it("all that is built has less than 50 kB compressed", () => {
+  it("all that is built has less than 60 kB compressed", () => {
     const built = readdirSync(join(PACKAGE, "dist"), { recursive: true, encoding: "utf8" }).filter((file) =>
       file.endsWith(".js"),
     );
     const size = gzipSync(built.map((file) => readFileSync(join(PACKAGE, "dist", file), "utf8")).join("\n")).length;
-    assert.ok(size < 50_000, `${size} bytes`);
+    assert.ok(size < 60_000, `${size} bytes`);
   });
 });

@@ -26,12 +26,12 @@ import { outageInText, refusalInText } from "../src/classify/by-text.js";
 import { classifyResult } from "../src/classify/result.js";
 import { isRefusal, toolFailure } from "../src/classify/tool-failure.js";
 import { retryAfterIn, waitInData } from "../src/classify/waits.js";
-import { circuitId, readCircuitId } from "../src/circuit-ids.js";
+import { circuitId, readCircuitId, type CircuitScope } from "../src/circuit-ids.js";
 import { familyFinder } from "../src/families.js";
 import { readView } from "../src/fleet/view.js";
 import { noticeOf } from "../src/prompts/notice.js";
 import { listedName } from "../src/prompts/tool-name.js";
-import { Rejection, type CircuitScope, type RejectionValues } from "../src/rejection.js";
+import { Rejection, type RejectionValues } from "../src/rejection.js";
 import { matches } from "../src/text/glob.js";
 import { oneLine } from "../src/text/one-line.js";
 import { redact } from "../src/text/redact.js";
@@ -110,7 +110,7 @@ describe("the same answers as the Python client", () => {
         } else if (op === "release") {
           breaker.release(permits.get(name)!, now);
         } else {
-          const [kind, durationMs, tokens, reporter, retryAfterS, tool, overdueMs] = rest as [
+          const [kind, durationMs, tokens, reporter, retryAfterS, tool, overdueMs, credential] = rest as [
             ResultKind,
             number,
             number,
@@ -118,8 +118,10 @@ describe("the same answers as the Python client", () => {
             number | null,
             string,
             number | null,
+            string,
           ];
-          breaker.record(now, { kind, durationMs, tokens, reporter, retryAfterS, tool, overdueMs }, permits.get(name)!);
+          const result = { kind, durationMs, tokens, reporter, retryAfterS, tool, overdueMs, credential };
+          breaker.record(now, result, permits.get(name)!);
         }
         const found = breaker.counts(now);
         const { calls, failed, slow, ignored, rejected, wastedTokens, consecutiveFailures } = found;

@@ -19,7 +19,7 @@ import type { BreakerPermit, BreakerRejection, Cause, CircuitState, Counts, Resu
  * the same times give the same state.
  *
  * Times are seconds of one clock. If `now` goes backwards, the latest instant counts on. A probe is permitted at `now >= openUntil`.
- * Rules compare by `>=` and are evaluated on every result. An ignored result changes nothing.
+ * Rules compare by `>=` and are evaluated on every result. An ignored result changes nothing, unless it names a rejected credential.
  *
  * A call that takes too long can be reported as overdue before it ends. It is then a slow call of the window, and its end counts it no
  * second time. An overdue probe has decided.
@@ -256,6 +256,10 @@ export class Breaker {
   /** Add a result to the evidence. Return whether it counts. */
   #add(result: Result): boolean {
     if (result.kind === "ignored") {
+      const { credential = "", reporter } = result;
+      if (credential !== "" && this.#evidence.limits.denied > 0) {
+        return this.#evidence.addDenied(this.#clock, credential, reporter);
+      }
       this.#evidence.window.addIgnored(this.#clock);
       return false;
     }

@@ -5,6 +5,9 @@ import { STALE_S } from "./states.js";
 import { LEAST_OVERDUE_MS, type Cause, type Counts, type Result } from "./values.js";
 import { CountWindow, TimeWindow, type CallWindow } from "./windows.js";
 
+/** The most credentials that a circuit remembers. A policy that asks for more opens none by this rule. */
+const MOST_DENIED = 64;
+
 /** The thresholds of a policy. The threshold of a rule that is off is infinite. */
 interface Thresholds {
   readonly consecutive: number;
@@ -16,6 +19,8 @@ interface Thresholds {
   readonly slowRate: number;
   readonly tokens: number;
   readonly cusum: Detector;
+  /** Different credentials. 0: the rule is off. */
+  readonly denied: number;
 }
 
 /** Window, run of failures, CUSUM, reporters and tools of one circuit. */
@@ -38,11 +43,14 @@ export class Evidence {
   /** Tools that were called since the evidence was cleared, up to the number that the policy asks for. */
   readonly #called = new Set<string>();
   readonly #failingTools: Reporters;
+  /** Credentials that were rejected since the last success, each with the stamp and the process of the last time. */
+  readonly #denied = new Map<string, { readonly stamp: number; readonly reporter: string }>();
 
   constructor(policy: Policy, now: number) {
     this.#policy = policy;
     this.runAgeS = policy.sliding_window_type === "count" ? STALE_S : policy.sliding_window_size;
     this.#countedAt = now;
+    const denied = policy.consecutive_auth_failures ?? 0;
     this.limits = {
       consecutive: policy.consecutive_failures ?? Infinity,
       count: policy.failure_count ?? Infinity,
@@ -52,6 +60,7 @@ export class Evidence {
       slowRate: policy.slow_call_rate_threshold ?? Infinity,
       tokens: policy.wasted_tokens ?? Infinity,
       cusum: policy.cusum === null ? OFF : solve(policy.cusum),
+      denied: denied > MOST_DENIED ? 0 : denied,
     };
     this.window =
       policy.sliding_window_type === "count"
@@ -78,6 +87,7 @@ export class Evidence {
     this.streak = 0;
     this.cusum = 0;
     this.#called.clear();
+    this.#denied.clear();
     for (const each of [this.#callers, this.#failers, this.#failingTools]) {
       each.clear();
     }
@@ -128,6 +138,7 @@ export class Evidence {
       }
     } else {
       this.streak = 0;
+      this.#denied.clear();
       if (this.cusum > 0) {
         this.cusum = Math.max(0, this.cusum - detector.down);
         this.#cusumCalls += 1;
@@ -153,6 +164,34 @@ export class Evidence {
         this.#failingTools.add(result.tool, this.window.stamp);
       }
     }
+  }
+
+  /**
+   * Add an ignored call whose credential was rejected. Return whether so many different ones were that the tool is out. Any call that
+   * the tool accepts ends the row: three people with old tokens among a thousand others are no outage.
+   */
+  addDenied(now: number, credential: string, reporter: string): boolean {
+    this.window.addIgnored(now);
+    this.#denied.delete(credential);
+    this.#denied.set(credential, { stamp: this.window.stamp, reporter });
+    if (this.#denied.size > this.limits.denied) {
+      this.#denied.delete(this.#denied.keys().next().value!);
+    }
+    if (this.#policy.minimum_reporters > 1) {
+      this.#callers.add(reporter, this.window.stamp);
+    }
+    return this.#deniedNow() >= this.limits.denied;
+  }
+
+  /** Forget the credentials that were rejected before the window, and return the number of the others. */
+  #deniedNow(): number {
+    for (const [credential, { stamp }] of this.#denied) {
+      if (stamp >= this.window.oldest) {
+        break;
+      }
+      this.#denied.delete(credential);
+    }
+    return this.#denied.size;
   }
 
   /** Before counting a call that began at `beganAt`, end the run and the sum if the last counted call is too long ago. */
@@ -194,7 +233,8 @@ export class Evidence {
     const oldest = this.window.oldest;
     let found = cause;
     if (found !== null && reporters > 1) {
-      const failing = this.#failers.count(oldest);
+      const deniers = new Set([...this.#denied.values()].map((each) => each.reporter));
+      const failing = found.rule === "auth_failures" ? deniers.size : this.#failers.count(oldest);
       if (failing < Math.min(reporters, this.#callers.count(oldest))) {
         return null;
       }
@@ -216,7 +256,7 @@ export class Evidence {
     const { limits, window, streak } = this;
     const { calls, failed, slow, tokens } = window;
     if (failed === 0 && slow === 0) {
-      return null;
+      return this.#firstDenied();
     }
     if (streak >= limits.consecutive) {
       return {
@@ -256,7 +296,17 @@ export class Evidence {
         calls_between_false_opens: cusum.calls_between_false_opens,
       };
     }
-    return null;
+    return this.#firstDenied();
+  }
+
+  #firstDenied(): Cause | null {
+    const limit = this.limits.denied;
+    const denied = this.#denied.size === 0 ? 0 : this.#deniedNow();
+    if (denied === 0 || denied < limit) {
+      return null;
+    }
+    const found = { rule: "auth_failures", value: denied, threshold: limit, sample: denied };
+    return this.#policy.sliding_window_type === "time" ? { ...found, window_s: this.window.size } : found;
   }
 
   #inWindow(rule: string, value: number, threshold: number): Cause {

@@ -87,6 +87,8 @@ export interface Result {
   readonly reporter: string;
   /** How long a call that has ended had run when it was reported as overdue. Null if it wasn't. */
   readonly overdueMs: number | null;
+  /** Hash of what the call signed in with, if the tool rejected that. */
+  readonly credential?: string;
 }
 
 /** Errors in which the tool itself answered. If they don't count as failures, they prove that it works. */

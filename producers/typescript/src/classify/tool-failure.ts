@@ -85,7 +85,9 @@ const REFUSAL = new RegExp(
     String.raw`|\bThe tool [^\n]{1,100}? was not called: [^\n]{0,420}?\. ` +
     String.raw`Do not (?:call any tool again in this session; finish|repeat this call; use|call it again now; go on without it)\b` +
     String.raw`|\bYour last (?:call|[0-9]{1,9} calls) of [^\n]{1,100}? (?:was|were) rejected[^\n]{0,320}?\. ` +
-    String.raw`Change the arguments or use another tool\.`,
+    String.raw`Change the arguments or use another tool\.` +
+    String.raw`|\bYour credentials for (?:the server [^\n]{1,100}? of )?the tool [^\n]{1,100}? were rejected ` +
+    String.raw`(?:once|[0-9]{1,9} times in a row), so it was not called\. Sign in again, or use another tool\.`,
 );
 
 /** Return whether a text has the words of a refusal by Switchgear. Look only at a bounded part of a text. */

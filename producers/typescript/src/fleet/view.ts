@@ -3,7 +3,7 @@ import type { Mode } from "../breaker/policy.js";
 import type { CircuitState } from "../breaker/values.js";
 import { isRecord } from "../classify/tool-failure.js";
 import { readCircuitId } from "../circuit-ids.js";
-import type { CircuitScope } from "../rejection.js";
+import type { CircuitScope } from "../circuit-ids.js";
 import { shortNumber } from "../text/short-number.js";
 
 export interface LeaseView {

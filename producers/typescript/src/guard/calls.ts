@@ -187,6 +187,10 @@ async function fallBack(
   if (refusal.source === "session") {
     throw refusal.error(); // it was reported, and holds for all tools
   }
+  if (refusal.source === "credential") {
+    refusals?.refused(refusal, caller);
+    throw refusal.error(); // the caller has to sign in; nothing else serves it
+  }
   if (typeof fallback === "function") {
     refusals?.refused(refusal, caller, fallback.name || "fallback");
     return fallback.apply(self, [...(adapt?.("", ...(args as never[])) ?? args)]);

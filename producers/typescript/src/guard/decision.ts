@@ -5,6 +5,7 @@ import type { Family, FamilyOf } from "../families.js";
 import type { CircuitView } from "../fleet/view.js";
 import { Rejection } from "../rejection.js";
 import type { Caller } from "./caller.js";
+import type { Held } from "./credentials.js";
 import type { FleetCircuits, GatewayPermit } from "./fleet-circuits.js";
 import type { LocalCircuit, LocalCircuits } from "./local-circuits.js";
 import type { LocalFamilies } from "./local-families.js";
@@ -22,8 +23,8 @@ type FleetDecision =
     };
 
 /**
- * Decides about calls: first the circuits of the tool's family, then the tool's. Of each the fleet's, then this process's. Without a
- * fleet it is a complete local circuit breaker.
+ * Decides about calls: first the circuits of the tool's family, then the tool's. Of each the fleet's, then this process's. Last
+ * comes the caller's credential. Without a fleet it is a complete local circuit breaker.
  */
 export class Decision {
   readonly #fleet: FleetCircuits | null;
@@ -58,11 +59,17 @@ export class Decision {
       ((probing !== null && probing === familyView) || (ofFamily.breakerPermit?.probe ?? null) !== null);
     const own = view?.overrides ? null : this.#byOwnCircuit(tool, caller, view, familyProbe);
     if (own instanceof Rejection) {
-      this.#release(null, ofFamily);
+      this.#release(null, ofFamily, []);
       return own;
     }
     const fleetMs = Math.min(view?.overdueAfterMs ?? Infinity, familyView?.overdueAfterMs ?? Infinity);
     const limits = limitsOf([own?.circuit, ofFamily?.circuit], fleetMs);
+    const held =
+      own === null ? [] : this.reporter.credentials.admit(tool, family?.name ?? null, caller, own.circuit, clock.now());
+    if (held instanceof Rejection) {
+      this.#release(own, ofFamily, []);
+      return held;
+    }
     const permit = (gateway: GatewayPermit | null): Permit => {
       const started = clock.now();
       const given = new Permit(this.reporter, {
@@ -74,6 +81,7 @@ export class Decision {
         caller,
         family: ofFamily,
         gateway,
+        held,
       });
       // The gateway that permitted a call knows no reports about it, only its end.
       overdue.begin(given, gateway === null ? limits : { ...limits, fleetMs: Infinity }, started);
@@ -83,12 +91,12 @@ export class Decision {
       return permit(null);
     }
     if (!this.#fleet.mayAsk(probing)) {
-      this.#release(own, ofFamily);
+      this.#release(own, ofFamily, held);
       return this.#fleet.rejection(probing, tool);
     }
     return this.#fleet.ask(probing, tool, caller).then((answer) => {
       if (answer instanceof Rejection) {
-        this.#release(own, ofFamily);
+        this.#release(own, ofFamily, held);
         return answer;
       }
       return permit(answer === "away" ? null : answer);
@@ -119,7 +127,11 @@ export class Decision {
     if (ofFamily !== "passes") {
       return circuit.breaker.state === "forced_open"; // the family's probe passes an open circuit of the tool
     }
-    return circuit.breaker.wouldRefuse(this.reporter.clock.now());
+    const now = this.reporter.clock.now();
+    return (
+      circuit.breaker.wouldRefuse(now) ||
+      this.reporter.credentials.wouldRefuse(tool, family?.name ?? null, caller, circuit, now)
+    );
   }
 
   /** Return a permit for a call that goes whatever the circuits say, because nothing else is left. It counts nowhere but in its event. */
@@ -134,6 +146,7 @@ export class Decision {
       caller,
       family: null,
       gateway: null,
+      held: [],
     });
   }
 
@@ -231,8 +244,13 @@ export class Decision {
     return PASSING.includes(breaker.state) ? "passes" : "local_probe";
   }
 
-  #release(own: { circuit: LocalCircuit; permit: BreakerPermit | null } | null, family: FamilyPermit | null): void {
+  #release(
+    own: { circuit: LocalCircuit; permit: BreakerPermit | null } | null,
+    family: FamilyPermit | null,
+    held: Held,
+  ): void {
     const now = this.reporter.clock.now();
+    this.reporter.credentials.giveBack(held, now);
     if (own !== null && own.permit !== null) {
       own.circuit.breaker.release(own.permit, now);
     }

@@ -21,7 +21,7 @@ export interface GuardOptions<A extends readonly unknown[] = readonly never[], R
   readonly classifyResult?: ResultClassifier | undefined;
   /** Returns what the call cost, from its result. It also gets the error of a failed call; what it throws then is ignored. */
   readonly usage?: ((result: Awaited<R>) => Usage) | undefined;
-  /** Returns user, session and request of a call from its arguments. */
+  /** Returns user, session, request and credential of a call from its arguments. */
   readonly caller?: ((...args: A) => CallerIds) | undefined;
 }
 

@@ -1,7 +1,6 @@
 import type { Classification } from "../classify/classification.js";
 import { later, type Clock } from "../wire/timing.js";
 import type { LocalCircuit } from "./local-circuits.js";
-import type { Permit } from "./permit.js";
 
 /**
  * Return the class of a failed call. A cancelled one is a timeout if its caller had waited too long. A text comes from somebody
@@ -49,9 +48,9 @@ export function limitsOf(circuits: readonly (LocalCircuit | null | undefined)[],
  * The circuits of this process are told when somebody asks a circuit (`look`): nobody can see it earlier. The others of a fleet can,
  * so with a fleet a timer looks as well.
  */
-export class OverdueCalls {
-  readonly #local: WaitingCalls;
-  readonly #fleet: WaitingCalls | null;
+export class OverdueCalls<Permit extends object> {
+  readonly #local: WaitingCalls<Permit>;
+  readonly #fleet: WaitingCalls<Permit> | null;
   /** When the timer looks, in monotonic seconds. */
   #looksAt = Infinity;
   #cancel: () => void = () => {};
@@ -59,8 +58,8 @@ export class OverdueCalls {
   /** Each function is called with a call that goes on, now, after some milliseconds. `tellFleet` is null without a fleet. */
   constructor(
     private readonly clock: Clock,
-    tellCircuits: Tell,
-    tellFleet: Tell | null,
+    tellCircuits: Tell<Permit>,
+    tellFleet: Tell<Permit> | null,
   ) {
     this.#local = new WaitingCalls(tellCircuits);
     this.#fleet = tellFleet === null ? null : new WaitingCalls(tellFleet);
@@ -111,20 +110,20 @@ export class OverdueCalls {
   }
 }
 
-type Tell = (permit: Permit, now: number, ranMs: number) => void;
+type Tell<Permit> = (permit: Permit, now: number, ranMs: number) => void;
 
 /** Timers of more than 24 days fire at once, so a longer wait looks in between. */
 const MOST_TIMER_S = 3_600;
 
 /** The calls that somebody must be told of. Each is told once, when it has run for its limit. */
-class WaitingCalls {
+class WaitingCalls<Permit extends object> {
   /** By limit in milliseconds, since when the caller of each call waits. The one that waits longest comes first. */
   readonly #waiting = new Map<number, Map<Permit, number>>();
   /** The limits of the calls that are watched. */
   readonly #limits = new WeakMap<Permit, number>();
   readonly #toldMs = new WeakMap<Permit, number>();
 
-  constructor(private readonly tell: Tell) {}
+  constructor(private readonly tell: Tell<Permit>) {}
 
   begin(permit: Permit, limitMs: number, now: number): void {
     if (limitMs < Infinity) {

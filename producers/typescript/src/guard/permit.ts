@@ -10,6 +10,7 @@ import { redact } from "../text/redact.js";
 import type { Clock } from "../wire/timing.js";
 import type { Warnings } from "../wire/warnings.js";
 import type { Caller } from "./caller.js";
+import { Credentials, credentialKind, type Held } from "./credentials.js";
 import type { FleetCircuits, GatewayPermit } from "./fleet-circuits.js";
 import type { LocalCircuit } from "./local-circuits.js";
 import { OverdueCalls, givenUp } from "./overdue.js";
@@ -52,6 +53,8 @@ interface PermitState {
   readonly caller: Caller;
   readonly family: FamilyPermit | null;
   readonly gateway: GatewayPermit | null;
+  /** What it holds of its credential's runs. Nearly always empty: nothing was rejected. */
+  readonly held: Held;
 }
 
 /** Permission for one call. Report its end once: success, failure, ignore or release. Later reports do nothing. */
@@ -149,7 +152,9 @@ export class Permit {
 /** Takes what permits report: to the circuits, the fleet and the session. */
 export class Reporter {
   /** The calls under way. */
-  readonly overdue: OverdueCalls;
+  readonly overdue: OverdueCalls<Permit>;
+  /** The credentials that tools reject, of all sessions. */
+  readonly credentials = new Credentials();
 
   constructor(
     readonly clock: Clock,
@@ -158,7 +163,7 @@ export class Reporter {
     private readonly classifier: Classifier | undefined,
     private readonly redactor: ((message: string) => string) | undefined,
   ) {
-    this.overdue = new OverdueCalls(
+    this.overdue = new OverdueCalls<Permit>(
       clock,
       (permit, now, ranMs) => this.#tellCircuits(permit, now, ranMs),
       fleet === null ? null : (permit, _now, ranMs) => this.#tellFleet(fleet, permit, ranMs),
@@ -171,7 +176,7 @@ export class Reporter {
     given: Classification | null,
     values: CallValues,
   ): void {
-    const { tool, circuit, breakerPermit, started, family, gateway } = permit.state;
+    const { tool, circuit, breakerPermit, started, family, gateway, held, caller } = permit.state;
     const now = this.clock.now();
     const durationMs = values.durationMs ?? Math.max(0, (now - started) * 1000);
     const waitedMs = permit.waitedMs(now) ?? durationMs;
@@ -188,6 +193,7 @@ export class Reporter {
     const message = failed === undefined ? null : this.#messageOf(failed.error);
     const named = [errorType, message].filter(Boolean).join(": ") || null;
     const retryAfterS = classification?.retryAfterS ?? null;
+    const credential = errorClass === "auth" ? this.credentials.holderOf(caller) : "";
     const result = {
       durationMs,
       tokens: totalTokens(values),
@@ -195,7 +201,10 @@ export class Reporter {
       tool,
       reporter: "",
       overdueMs: told.localMs,
+      credential,
     };
+    const signedIn = { tool, family: family?.name ?? null, caller, circuit, held };
+    this.credentials.ended(signedIn, credentialKind(status, errorClass), now);
     if (circuit !== null) {
       const kind = resultKind(status, errorClass, circuit.breaker.policy);
       circuit.record(now, { ...result, kind }, breakerPermit, named);
@@ -213,7 +222,7 @@ export class Reporter {
       status,
       execution_time_ms: rounded(durationMs),
       ...(told.fleetMs === null ? {} : { overdue_ms: rounded(told.fleetMs) }),
-      ...permit.state.caller.fields,
+      ...caller.fields,
       ...(errorType === null ? {} : { error_type: errorType }),
       ...(message === null ? {} : { error_message: redact(message) }),
       ...(errorClass === null ? {} : { error_class: errorClass }),
@@ -232,9 +241,10 @@ export class Reporter {
 
   /** Give back what the permit of a call holds that wasn't made. */
   release(permit: Permit): void {
-    const { circuit, breakerPermit, family, gateway } = permit.state;
+    const { circuit, breakerPermit, family, gateway, held } = permit.state;
     const now = this.clock.now();
     this.overdue.end(permit);
+    this.credentials.giveBack(held, now);
     if (circuit !== null && breakerPermit !== null) {
       circuit.breaker.release(breakerPermit, now);
     }

@@ -20,6 +20,8 @@ export interface SessionOptions {
   readonly sessionId?: string | undefined;
   /** On every event. */
   readonly userId?: string | undefined;
+  /** What its calls sign in with, such as a token. Only a salted hash is kept, and never sent. The session stands for it by default. */
+  readonly credential?: string | undefined;
   /** Refuse calls after this many tokens, reported by the tools or by `spend`. */
   readonly tokenBudget?: number | undefined;
   /** Refuse calls after this many failed calls. Cancelled calls and refusals by a policy don't count. */

@@ -81,6 +81,7 @@ def random_policy(rng: random.Random) -> dict[str, Any]:
             {"retry_after_ramp": [0.25], "recovery_ramp_step_s": 2},
         ]
     )
+    policy["consecutive_auth_failures"] = rng.choice([None, 1, 2, 3])
     policy |= rng.choice([{}, {}, {"minimum_tools": 2}, {"minimum_reporters": 2}, {"mode": "metrics_only"}])
     return policy
 
@@ -91,10 +92,12 @@ def trace(seed: int) -> dict[str, Any]:
     given = random_policy(rng)
     breaker = Breaker("traced", BreakerPolicy.model_validate(given), 0.0)
     now, open_permits, steps = 0.0, {}, []
-    failing, overdue = False, {}
+    failing = denying = False
+    overdue: dict[str, float] = {}
     for number in range(60):
         now = round(now + rng.choice([0, 0.1, 0.4, 1.0, rng.random() * 3]), 3)
         failing = failing if rng.random() < 0.9 else not failing
+        denying = denying if rng.random() < 0.9 else not denying
         if open_permits and rng.random() < 0.45:
             name = rng.choice(list(open_permits))
             permit = open_permits.pop(name)
@@ -109,7 +112,7 @@ def trace(seed: int) -> dict[str, Any]:
                 ended = (
                     rng.choice(["failure"] * 5 + ["success"])
                     if failing
-                    else rng.choice(["success"] * 6 + ["failure", "ignored"])
+                    else rng.choice(["success"] * 6 + ["failure"] + ["ignored"] * (8 if denying else 1))
                 )
                 took_ms = rng.choice([5, 100, 150]) + rng.choice([0, 1200]) * (name in overdue)
                 result = Result(
@@ -120,6 +123,7 @@ def trace(seed: int) -> dict[str, Any]:
                     retry_after_s=rng.choice([None, None, 4]),
                     tool=rng.choice("xyz"),
                     overdue_ms=overdue.get(name) if kind is None else None,
+                    credential=rng.choice(["", "k", "l", "m"]) if ended == "ignored" and kind is None else "",
                 )
                 breaker.record(now, result, permit)
                 step = [
@@ -133,6 +137,7 @@ def trace(seed: int) -> dict[str, Any]:
                     result.retry_after_s,
                     result.tool,
                     result.overdue_ms,
+                    result.credential,
                 ]
         else:
             answer = breaker.try_acquire(now)
@@ -191,6 +196,14 @@ REJECTIONS: list[dict[str, Any]] = [
     {"tool": "search", "state": "closed", "source": "fleet", "reason": in_words(0.25), "retry_after_s": 3},
     {"tool": "mcp:maps:route", "state": "closed", "source": "local", "family": "mcp:maps", "reason": in_words(1 / 3)},
     {"tool": "search", "state": "open", "source": "session", "reason": "session s has made its 3 calls"},
+    {"tool": "search", "state": "open", "source": "credential", "failures": 3, "retry_after_s": 60.0},
+    {
+        "tool": "mcp:maps:a\nb" + "c" * 100,
+        "state": "half_open",
+        "source": "credential",
+        "failures": 1,
+        "family": "mcp:maps",
+    },
 ]
 NOTICES: list[list[dict[str, Any]]] = [
     [],
