@@ -24,6 +24,7 @@ from switchgear.guard.options import GuardOptions
 from switchgear.guard.permits import Permit, Reporter
 from switchgear.guard.rejections import Caller, Rejection, caller_of
 from switchgear.guard.runtime import PermitContext, Runtime
+from switchgear.guard.targets import target_of
 from switchgear.redaction import Redactor, redactor
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.lifetime import Housekeeping, Lifetime
@@ -258,6 +259,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         session_id: str | None = None,
         request_id: str | None = None,
         credential: str | None = None,
+        target: str = "",
         arguments: Mapping[str, Any] | None = None,
         fallbacks: Collection[str] = (),
     ) -> Permit | Rejection:
@@ -272,14 +274,15 @@ class Switchgear(Calling, Lifetime, FromEnv):
             request_id: The request that the call belongs to.
             credential: What the call signs in with, such as its token. Only a salted hash is kept. See
                 :mod:`switchgear.guard.credentials`.
-            arguments: The call's arguments by name, for the limit of caller errors and the event's hash.
+            target: What the call is about, such as a host. It counts if the tool's policy has a ``target``. Without it, the arguments say.
+            arguments: The call's arguments by name, for the limit of caller errors, the event's hash and the target.
             fallbacks: Tools that you can call instead. If the circuit of ``tool`` refuses, the permit may be for one of them:
                 see its ``tool``. Only those that are fallbacks of ``tool`` are asked, in the order of its chain.
 
         Returns:
             A Permit, which is true, or a Rejection, which is false.
         """
-        caller = caller_of(user_id, session_id, request_id)
+        caller = caller_of(user_id, session_id, request_id, target)
         if credential:
             caller = self._signed_in(caller, credential)
         if arguments is not None or fallbacks:
@@ -288,7 +291,9 @@ class Switchgear(Calling, Lifetime, FromEnv):
         # A name that has a circuit was checked before.
         if type(tool) is not str or tool not in self._decision.local.circuits:
             check_tool_name(tool)
-        if self._direct.started and not session_id and not session_stack.get():  # the common case: save a function call
+        if self._direct.started and not (
+            session_id or target or session_stack.get()
+        ):  # the common case: save a function call
             answer = self._decision.acquire(tool, caller)
         else:
             answer = self._runtime.ask(tool, caller)
@@ -306,12 +311,13 @@ class Switchgear(Calling, Lifetime, FromEnv):
         session_id: str | None = None,
         request_id: str | None = None,
         credential: str | None = None,
+        target: str = "",
         arguments: Mapping[str, Any] | None = None,
         fallbacks: Collection[str] = (),
     ) -> Permit | Rejection:
         """:meth:`try_acquire` without blocking the event loop."""
         check_tool_name(tool)
-        caller = caller_of(user_id, session_id, request_id)
+        caller = caller_of(user_id, session_id, request_id, target)
         if credential:
             caller = self._signed_in(caller, credential)
         if arguments is not None or fallbacks:
@@ -327,13 +333,15 @@ class Switchgear(Calling, Lifetime, FromEnv):
         session_id: str | None = None,
         request_id: str | None = None,
         credential: str | None = None,
+        target: str = "",
     ) -> PermitContext:
         """Return a permit as a block: ``with gear.permit("tool"):`` or ``async with``.
 
-        Entering it raises CircuitOpenError if the call is refused. Leaving it reports the outcome.
+        Entering it raises CircuitOpenError if the call is refused. Leaving it reports the outcome. For ``target``, see
+        :meth:`try_acquire`.
         """
         arguments.tool_name(tool)
-        caller = caller_of(user_id, session_id, request_id)
+        caller = caller_of(user_id, session_id, request_id, target)
         if credential:
             caller = self._signed_in(caller, credential)
         return PermitContext(self._runtime, tool, caller)
@@ -342,6 +350,11 @@ class Switchgear(Calling, Lifetime, FromEnv):
         """Return ``caller`` with the hash of its credential."""
         arguments.secret("credential", credential)
         return caller._replace(credential=self._runtime.salted(credential))
+
+    def target_of(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Return what a call with these arguments is about, by the ``target`` in force. Empty without one, or if they don't name it."""
+        rule = self._decision.target_rule(tool)
+        return "" if rule is None else target_of(rule, arguments)
 
     def map_fallbacks(self, chains: Chains) -> None:
         """Set the fallbacks of tools: ``{"mcp:a:search": ["mcp:b:search", "local:search"]}``. Replaces those they had.

@@ -50,6 +50,9 @@ class Decision(Protocol):
     def is_open(self, tool: str, caller: Caller) -> bool:
         """Return whether a call would be refused now."""
 
+    def target_rule(self, tool: str) -> str | None:
+        """Return the ``target`` of the tool's policy."""
+
 
 class Session:
     """One run of an agent. Make it with ``gear.session(...)`` and enter it with ``with`` or ``async with``.

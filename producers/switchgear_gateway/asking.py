@@ -114,13 +114,20 @@ class Gate:
         self._lifetime_s = lifetime_s
 
     async def ask(
-        self, client: Client, tool: str, *, fallbacks: Collection[str] = (), parameters_hash: str | None = None
+        self,
+        client: Client,
+        tool: str,
+        *,
+        target: str = "",
+        fallbacks: Collection[str] = (),
+        parameters_hash: str | None = None,
     ) -> Granted | Rejection:
         """Ask for a permit. The refusal has only what the client may see.
 
         Args:
             client: Who asks.
             tool: The tool.
+            target: What the call is about. It counts if the tool's policy has a ``target``.
             fallbacks: Tools that the client can call instead.
             parameters_hash: The hash of the call's arguments.
 
@@ -135,6 +142,7 @@ class Gate:
                 user_id=client.user_id,
                 session_id=client.session_id,
                 request_id=client.request_id,
+                target=target,
                 fallbacks=callable_,
             )
         except SwitchgearError as error:
@@ -143,19 +151,19 @@ class Gate:
             return _visible(answer, client.principal)
         return self._granted(client, answer, parameters_hash)
 
-    def unasked(self, client: Client, tool: str, duration_s: float) -> GivenPermit:
+    def unasked(self, client: Client, tool: str, duration_s: float, target: str = "") -> GivenPermit:
         """Return what stands for the permit of a call that this gateway wasn't asked about.
 
         Its event has no generation. So it counts in a closed circuit, and like a probe if it began after the wait.
         """
         now = self.wall()
-        return self._described(client, tool, now - duration_s, now)
+        return self._described(client, tool, now - duration_s, now, target)
 
     def _granted(self, client: Client, permit: Permit, parameters_hash: str | None) -> Granted:
         now, family = self.wall(), permit.family
         of_family = None if family is None else family.lease
         given = msgspec.structs.replace(
-            self._described(client, permit.tool, now, now + self._lifetime_s),
+            self._described(client, permit.tool, now, now + self._lifetime_s, permit.caller.target),
             generation=permit.generation,
             lease_id=None if permit.lease is None else permit.lease[1],
             family_generation=None if family is None else family.generation,
@@ -172,7 +180,7 @@ class Gate:
         return max(0.0, min(ends, default=0.0) - self.wall())
 
     @staticmethod
-    def _described(client: Client, tool: str, issued_at: float, expires_at: float) -> GivenPermit:
+    def _described(client: Client, tool: str, issued_at: float, expires_at: float, target: str) -> GivenPermit:
         return GivenPermit(
             UUID(mint_metric_id()).bytes,
             issued_at,
@@ -184,6 +192,7 @@ class Gate:
             user_id=client.user_id,
             session_id=client.session_id,
             request_id=client.request_id,
+            target=target,
         )
 
 

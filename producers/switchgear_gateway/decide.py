@@ -46,6 +46,7 @@ class DecideRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         user_id: The user that the call is for.
         session_id: The session.
         request_id: The request.
+        target: What the call is about, such as the host of its URL. It counts if the tool's policy has a ``target``.
         fallbacks: Tools that you can call instead. Those that the tool's policy names as its fallbacks are asked, in its order.
         arguments_hash: A keyed hash of the arguments, for the event.
         tenant: The tenant whose call it is. A token with a tenant has that one.
@@ -57,6 +58,7 @@ class DecideRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     user_id: Name = ""
     session_id: Name | None = None
     request_id: Name | None = None
+    target: Name = ""
     fallbacks: Annotated[list[ToolName], Meta(max_length=_MOST_FALLBACKS)] = []
     arguments_hash: Name | None = None
     tenant: Name | None = None
@@ -181,7 +183,11 @@ class DecideRoutes:
             request_id=asked.request_id,
         )
         answer = await self._gate.ask(
-            client, asked.tool, fallbacks=asked.fallbacks, parameters_hash=asked.arguments_hash
+            client,
+            asked.tool,
+            target=asked.target,
+            fallbacks=asked.fallbacks,
+            parameters_hash=asked.arguments_hash,
         )
         if isinstance(answer, Rejection):
             return json_answer(refused(answer, asked.request_id or mint_metric_id(), self._wall()))

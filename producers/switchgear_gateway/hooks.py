@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from switchgear import Rejection, Switchgear
-from switchgear.classify.result import text_rule
+from switchgear.classify.result import outage_of_target, text_rule
 from switchgear.integrations.claude_code import ended, shown
 from switchgear_access.middleware import principal_of
 from switchgear_access.principal import Principal, Role
@@ -32,7 +32,7 @@ from switchgear_gateway.outcomes import Outcome, Outcomes, execution_of
 from switchgear_gateway.permit_tokens import GivenPermit
 from switchgear_schemas import claude_code
 from switchgear_schemas.claude_code import DEFAULT_TOOLS, END_EVENTS, NOTICE_EVENTS, Answer, Call, Event, text
-from switchgear_schemas.enums import MAX_NAME_LENGTH
+from switchgear_schemas.enums import MAX_NAME_LENGTH, TARGET_ERROR
 from switchgear_schemas.families import DEFAULT_PATTERN, model_name
 
 MOST_BYTES: Final = 8 * 1_048_576
@@ -116,7 +116,7 @@ class HookRoutes:
         return None
 
     async def _decided(self, client: Client, call: Call) -> Answer | None:
-        answer = await self._gate.ask(client, call.tool)
+        answer = await self._gate.ask(client, call.tool, target=self._target(call))
         if isinstance(answer, Rejection):
             return claude_code.refusal(shown(answer, call))
         self._permits[_key(client, call)] = answer.permit
@@ -129,18 +129,26 @@ class HookRoutes:
         found, now = ended(event, text_rule(call.tool, self._outages_in_text)), self._wall()
         permit = self._permits.pop(_key(client, call), None)
         if permit is None:
-            permit = self._gate.unasked(client, call.tool, (found.duration_ms or 0.0) / 1000)
+            seconds = (found.duration_ms or 0.0) / 1000
+            permit = self._gate.unasked(client, call.tool, seconds, self._target(call))
         classification = found.classification
         outcome = Outcome(status="success", duration_ms=found.duration_ms)
         if classification is not None:
+            kind = classification.error_class
+            about = outage_of_target(kind, found.error or "") if permit.target else None
             outcome = Outcome(
                 status="error",
                 duration_ms=found.duration_ms,
-                error_class=classification.error_class,
+                error_type=None if about is None else TARGET_ERROR,
+                error_class=about or kind,
                 error_message=found.error,
                 retry_after_s=classification.retry_after_s,
             )
         await self._outcomes.report(execution_of(permit, outcome, now), resent=False)
+
+    def _target(self, call: Call) -> str:
+        given = call.arguments if isinstance(call.arguments, Mapping) else {}
+        return self._gate.gear.target_of(call.tool, given)
 
     def _notice(self, principal: Principal, tools: str) -> str:
         """Return the text that names the unavailable tools among those that the client may call and the hook guards."""

@@ -90,6 +90,7 @@ def execution_of(permit: GivenPermit, outcome: Outcome, now: float) -> ToolExecu
         metric_id=UUID(bytes=permit.metric_id),
         tenant=permit.tenant,
         tool_name=permit.tool,
+        target=permit.target,
         user_id=permit.user_id,
         session_id=permit.session_id,
         request_id=permit.request_id,

@@ -46,6 +46,7 @@ class GivenPermit(msgspec.Struct, frozen=True, array_like=True):
         request_id: The request.
         parameters_hash: The hash of the call's arguments.
         served_by: ``fallback`` if another tool was asked for.
+        target: What the call is about, if the tool's policy keeps targets apart.
     """
 
     metric_id: bytes
@@ -64,6 +65,7 @@ class GivenPermit(msgspec.Struct, frozen=True, array_like=True):
     request_id: str | None = None
     parameters_hash: str | None = None
     served_by: ServedBy = "call"
+    target: str = ""
 
 
 class PermitTokens:

@@ -76,8 +76,8 @@ class Circuit(_Record):
     """The whole state of a circuit. A reader needs no history: it keeps the record with the highest ``version``."""
 
     circuit_id: str = Field(
-        description="Equal to tool_name for scope tool, else tool_name|user=…, tool_name|session=… or family|family. In a name that"
-        " has |user=, |session= or |family at its end, | is %7C, and % is %25 where 25 or 7C follows."
+        description="Equal to tool_name for scope tool, else tool_name|user=…, tool_name|session=…, tool_name@target or family|family. A"
+        " name that looks like one of these is encoded: | is %7C, @ is %40, and % before such a code is %25."
     )
     tool_name: str = Field(description="Name of the tool. Of a family's circuit: the family.")
     family: str | None = Field(default=None, description="Family of the tool, such as mcp:weather. Null without one.")

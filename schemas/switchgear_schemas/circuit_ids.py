@@ -1,8 +1,8 @@
 """The id of a circuit, and what it says.
 
-A tool's own circuit has the tool's name as its id. The others have ``name|user=…``, ``name|session=…`` or ``name|family``. A tool may
-have any name, also one that looks like such an id. So a name is encoded where it has a mark, and no two circuits have the same id.
-All other names stay as they are.
+A tool's own circuit has the tool's name as its id. The others have ``name|user=…``, ``name|session=…``, ``name|family`` or
+``name@target``. A tool may have any name, also one that looks like such an id. So a name is encoded where it has a mark, and no two
+circuits have the same id. All other names stay as they are.
 """
 
 from __future__ import annotations
@@ -18,8 +18,12 @@ MAX_CIRCUIT_ID_LENGTH: Final = 6 * MAX_NAME_LENGTH + 16
 
 _FAMILY: Final = "|family"
 _OWNER: Final = re.compile(r"\|(user|session)=")
-_IN_NAME: Final = re.compile(r"\|(?=(?:user|session)=|family\Z)|%(?=25|7C)")
-_ENCODED: Final = re.compile(r"%(25|7C)")
+_TARGET: Final = re.compile(r"@([^:@]*)\Z")
+_IN_NAME: Final = re.compile(r"\|(?=(?:user|session)=|family\Z)|%(?=25|7C|40|3A)")
+_IN_TOOL: Final = re.compile(rf"{_IN_NAME.pattern}|@(?=[^:]*\Z)")
+"""Only a tool's own id can look like a target's. ``mcp:@scope/server:tool`` can't, because no colon follows the ``@`` of a target."""
+_IN_TARGET: Final = re.compile(r"[|@:]|%(?=25|7C|40|3A)")
+_ENCODED: Final = re.compile(r"%(25|7C|40|3A)")
 
 
 class CircuitName(NamedTuple):
@@ -29,7 +33,7 @@ class CircuitName(NamedTuple):
     """Name of the tool, or of the family."""
     scope: CircuitScope = "tool"
     whose: str = ""
-    """The user or the session. Empty for the circuits of tools and families."""
+    """The user, the session or the target. Empty for the circuits of tools and families."""
 
 
 def circuit_id(name: str, scope: CircuitScope = "tool", whose: str = "") -> str:
@@ -38,13 +42,15 @@ def circuit_id(name: str, scope: CircuitScope = "tool", whose: str = "") -> str:
     Args:
         name: Name of the tool. For the scope ``family``, of the family.
         scope: What the circuit is kept for.
-        whose: The user or the session. Nothing for the scopes ``tool`` and ``family``.
+        whose: The user, the session or the target. Nothing for the scopes ``tool`` and ``family``.
     """
+    if scope == "tool":
+        return _IN_TOOL.sub(_encoded, name) if "|" in name or "%" in name or "@" in name else name
     if "|" in name or "%" in name:
         name = _IN_NAME.sub(_encoded, name)
-    if scope == "tool":
-        return name
-    return f"{name}{_FAMILY}" if scope == "family" else f"{name}|{scope}={whose}"
+    if scope == "family":
+        return f"{name}{_FAMILY}"
+    return f"{name}@{_IN_TARGET.sub(_encoded, whose)}" if scope == "target" else f"{name}|{scope}={whose}"
 
 
 @lru_cache(maxsize=65_536)
@@ -62,6 +68,9 @@ def read_circuit_id(circuit_id: str) -> CircuitName:
             return CircuitName(_plain(circuit_id[: found.start()]), "user" if found[1] == "user" else "session", whose)
         if circuit_id.endswith(_FAMILY):
             return CircuitName(_plain(circuit_id.removesuffix(_FAMILY)), "family")
+    found = _TARGET.search(circuit_id) if "@" in circuit_id else None
+    if found is not None:
+        return CircuitName(_plain(circuit_id[: found.start()]), "target", _plain(found[1]))
     return CircuitName(_plain(circuit_id))
 
 

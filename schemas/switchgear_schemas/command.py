@@ -41,7 +41,7 @@ class Command(BaseModel):
         default=None,
         min_length=1,
         max_length=MAX_CIRCUIT_ID_LENGTH,
-        description="Only this circuit of the tool (a user's or a session's). Null: all its circuits, also future ones."
+        description="Only this circuit of the tool (a user's, a session's or a target's). Null: all its circuits, also future ones."
         " A family has one circuit, family|family, and tool_name is the family.",
     )
 

@@ -56,6 +56,8 @@ MAX_LETTER_BYTES: Final = 5 * MAX_EVENT_BYTES
 """``max.message.bytes`` of the dead-letter topic. Every message fits that the executions topic takes without compression."""
 MAX_NAME_LENGTH: Final = 256
 """Characters of a tool name. It is a Kafka key, a circuit id and part of a primary key."""
+TARGET_ERROR: Final = "TargetError"
+"""``error_type`` of an outage that a tool reported of the call's target. The tool answered, so it says nothing about the tool's server."""
 MAX_CREDENTIAL_LENGTH: Final = 64
 """Characters of a credential's hash."""
 EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)

@@ -111,7 +111,12 @@ ENVIRONMENTS: Final = (
     Environment(
         "fastmcp",
         "4.2.3",
-        ("test_mcp_proxy.py", "test_mcp_proxy_faults.py", "test_mcp_proxy_real_servers.py"),
+        (
+            "test_mcp_proxy.py",
+            "test_mcp_proxy_faults.py",
+            "test_mcp_proxy_real_servers.py",
+            "test_mcp_proxy_targets.py",
+        ),
         key="mcp-proxy",
     ),
 )

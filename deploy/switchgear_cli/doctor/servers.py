@@ -19,6 +19,7 @@ from switchgear_cli.discovery import System
 from switchgear_cli.doctor.checks import Check, Finding, SkippedError, joined
 from switchgear_cli.doctor.events import events_finding
 from switchgear_cli.doctor.kafka import clock_finding
+from switchgear_cli.doctor.targets import targets_finding
 from switchgear_cli.reads.client import ApiAnswerError, ApiClient
 from switchgear_cli.up_record import UpRecord
 from switchgear_schemas.settings import CONFIG_VARIABLE, Settings
@@ -81,6 +82,7 @@ class ServerChecks:
             Check(API, self.api),
             Check("events", self.events, API),
             Check("emitters' clocks", self.emitters, API),
+            Check("targets", self.targets, needs=API),
             Check("worker's health", self.worker),
             Check("ClickHouse", self.clickhouse),
         ]
@@ -138,6 +140,17 @@ class ServerChecks:
                 if error.status in {403, 404}:  # a token of some tools, or an older API
                     raise SkippedError(error.message) from None
                 raise
+
+    async def targets(self) -> Finding:
+        """Look for tools that read pages with one circuit for all sites."""
+        return await asyncio.to_thread(self._targets)
+
+    def _targets(self) -> Finding:
+        policies = PolicySet.load(self.settings.policy_file)
+        with ApiClient.of(self.settings, answer_limit_s=self.limit_s / 3) as api:
+            stored = api.sql("SELECT DISTINCT tool_name FROM tool_counts_1m ORDER BY tool_name")["rows"]
+            split = [each["tool_name"] for each in api.circuits()["circuits"] if each["scope"] == "target"]
+        return targets_finding([str(row[0]) for row in stored], policies, split)
 
     async def worker(self) -> Finding:
         """Ask the workers for their health."""

@@ -18,10 +18,11 @@ from switchgear.breaker.snapshot import SnapshotError
 from switchgear.breaker.states import PASSING
 from switchgear.breaker.values import LOCAL_FAMILIES, LOCAL_TOOLS, Cause, PlainPolicy, policy_in_force
 from switchgear.follower.view import CircuitView, UnreadableCircuitError, decode_view
-from switchgear.guard.caller_errors import DEFAULT_MAX_CALLER_ERRORS, CallerErrorLimit, CallerErrors
+from switchgear.guard.caller_errors import DEFAULT_MAX_CALLER_ERRORS, CallerErrorLimit, CallerErrors, run_name
 from switchgear.guard.credentials import Credentials
 from switchgear.guard.decision import CircuitDecision
 from switchgear.guard.families import Family, FamilyPermit
+from switchgear.guard.fleet_circuits import is_commanded
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit, LocalPolicies
 from switchgear.guard.permits import CallReport, Permit, Reporter
 from switchgear.guard.rejections import Caller, Rejection
@@ -112,8 +113,9 @@ class _Circuits:
             circuit.breaker.end_wait_early(now, Cause("family_recovered", reason=family))
 
     def _restore(self, row: SavedCircuit) -> None:
-        name, scope, _ = read_circuit_id(row.circuit_id)
-        circuit = self.family(name) if scope == "family" else self.local.get(name)
+        name, scope, whose = read_circuit_id(row.circuit_id)
+        about = whose if scope == "target" else ""
+        circuit = self.family(name) if scope == "family" else self.local.get(name, Caller(target=about))
         if circuit is None:
             return
         try:
@@ -124,24 +126,24 @@ class _Circuits:
         circuit.breaker, circuit.last_error = breaker, row.last_error
 
 
-def decide(state: State, call: Call, clock: Callable[[], float] = time.time) -> Rejection | None:
-    """Return the refusal of a call, or None if it may be made. What it holds then is in the state file."""
+def decide(state: State, call: Call, target: str = "", clock: Callable[[], float] = time.time) -> Rejection | None:
+    """Return the refusal of a call about ``target``, or None if it may be made. What it holds then is in the state file."""
+    run, caller = run_name(call.tool, target), Caller(session_id=call.session or None, target=target)
     with state.transaction():
-        views = _views(state, call.circuit_ids)
+        views = _views_of(state, call, target)
         refusal = next((found for view in views if (found := _fleet_refusal(view, call, clock())) is not None), None)
         if refusal is not None:
             return refusal
         if any(view.overrides for view in views):
             return None
-        circuits = _Circuits(state, state.circuits(call.circuit_ids[0], call.family), clock)
-        errors = _caller_errors(state, call)
+        circuits = _Circuits(state, state.circuits(_own(call, target), call.family), clock)
+        errors = _caller_errors(state, call, run)
         credentials = circuits.reporter.credentials
         _load_credentials(state, call, credentials, clock())
         limit = CallerErrorLimit(errors, call.session, DEFAULT_MAX_CALLER_ERRORS)
-        trial = limit.admit(call.tool, lambda: _hash(call.arguments))
+        trial = limit.admit(run, lambda: _hash(call.arguments))
         answer: Any = trial
         if not isinstance(trial, Rejection):
-            caller = _caller(call)
             answer = circuits.decision.acquire(call.tool, caller)
             if isinstance(answer, Permit):
                 family = None if answer.family is None else answer.family.breaker_permit
@@ -149,22 +151,23 @@ def decide(state: State, call: Call, clock: Callable[[], float] = time.time) -> 
                 permit = _SavedPermit(answer.started, answer.breaker_permit, family, trial, held)
                 state.keep_permit(call.call, call.session, msgspec.msgpack.encode(permit), clock())
             elif trial is not None:
-                limit.give_back(call.tool, trial)
+                limit.give_back(run, trial)
         circuits.save()
-        state.keep_caller(call.session, call.tool, errors.saved(call.session, call.tool), clock())
+        state.keep_caller(call.session, run, errors.saved(call.session, run), clock())
         _keep_credentials(state, call, credentials, clock())
         return answer if isinstance(answer, Rejection) else None
 
 
-def record(state: State, call: Call, ended: Ended, clock: Callable[[], float] = time.time) -> None:
-    """Count the end of a call."""
+def record(state: State, call: Call, ended: Ended, target: str = "", clock: Callable[[], float] = time.time) -> None:
+    """Count the end of a call about ``target``."""
+    run, caller = run_name(call.tool, target), Caller(session_id=call.session or None, target=target)
     with state.transaction():
         saved = state.take_permit(call.call)
         permit = None if saved is None else msgspec.msgpack.decode(saved, type=_SavedPermit)
-        circuits = _Circuits(state, state.circuits(call.circuit_ids[0], call.family), clock)
+        circuits = _Circuits(state, state.circuits(_own(call, target), call.family), clock)
         of_family = None if call.family is None else circuits.family(call.family)
         was_out = of_family is not None and of_family.breaker.state not in PASSING
-        errors = _caller_errors(state, call)
+        errors = _caller_errors(state, call, run)
         now = clock()
         credentials, caller = circuits.reporter.credentials, _caller(call)
         _load_credentials(state, call, credentials, now)
@@ -172,7 +175,7 @@ def record(state: State, call: Call, ended: Ended, clock: Callable[[], float] = 
         held = Permit(
             circuits.reporter,
             call.tool,
-            circuits.local.get(call.tool),
+            circuits.local.get(call.tool, caller),
             None if permit is None else permit.tool,
             now - (ended.duration_ms or 0.0) / 1000 if permit is None else permit.started,
             None,
@@ -189,7 +192,7 @@ def record(state: State, call: Call, ended: Ended, clock: Callable[[], float] = 
         if was_out and of_family is not None and of_family.breaker.state == "closed":
             circuits.free_tools(call.family or "")
         circuits.save()
-        state.keep_caller(call.session, call.tool, errors.saved(call.session, call.tool), now)
+        state.keep_caller(call.session, run, errors.saved(call.session, run), now)
         _keep_credentials(state, call, credentials, now)
         if server_refused and not _server_refuses(call, credentials):
             state.drop_rejected(call.session, call.family or "")
@@ -208,11 +211,16 @@ def _family_name(decision: CircuitDecision, tool: str) -> str | None:
     return None if found is None else found.name
 
 
-def _caller_errors(state: State, call: Call) -> CallerErrors:
+def _own(call: Call, target: str) -> str:
+    """Return the id of the circuit that counts a call."""
+    return circuit_id(call.tool, "target", target) if target else call.circuit_ids[0]
+
+
+def _caller_errors(state: State, call: Call, run: str) -> CallerErrors:
     errors = CallerErrors()
-    saved = state.caller(call.session, call.tool)
+    saved = state.caller(call.session, run)
     if saved is not None:
-        errors.load(call.session, call.tool, saved)
+        errors.load(call.session, run, saved)
     return errors
 
 
@@ -254,6 +262,12 @@ def _views(state: State, circuit_ids: tuple[str, ...] | None) -> list[CircuitVie
     return sorted(found, key=lambda view: view.scope != "family")
 
 
+def _views_of(state: State, call: Call, target: str) -> list[CircuitView]:
+    """Return the fleet's circuits that decide about a call. Of its tool's own circuit, only commands hold for a target."""
+    views = _views(state, (_own(call, target), *call.circuit_ids))
+    return [view for view in views if not target or view.scope != "tool" or is_commanded(view)]
+
+
 def _fleet_refusal(view: CircuitView, call: Call, now: float) -> Rejection | None:
     """Return the fleet's refusal. After an open circuit's wait the call goes: its event counts like a probe."""
     wait = None if view.open_until is None or view.state != "open" else view.open_until - now
@@ -270,4 +284,5 @@ def _fleet_refusal(view: CircuitView, call: Call, now: float) -> Rejection | Non
         view.generation,
         view.scope,
         family=view.tool_name if view.scope == "family" else None,
+        target=read_circuit_id(view.circuit_id).whose if view.scope == "target" else "",
     )

@@ -59,11 +59,12 @@ def _decided(call: Call, options: Options, state: State, clock: Clock) -> Answer
     from switchgear.integrations.claude_code import shown  # noqa: PLC0415 - slow to import
     from switchgear_cli.hook import circuits  # noqa: PLC0415 - the same
 
-    refusal = circuits.decide(state, call, clock)
+    target = fleet.target_of(state, call)
+    refusal = circuits.decide(state, call, target, clock)
     if refusal is None:
         return None
     said = shown(refusal, call)
-    outbox.refused(state, call, refusal.source)
+    outbox.refused(state, call, refusal.source, target)
     found = claude_code.refusal(said)
     if options.terminal_after is not None:
         with state.transaction():
@@ -82,11 +83,13 @@ def _ended(call: Call, event: Event, state: State, clock: Clock) -> None:
     if not claude_code.says_failed(event) and state.quiet(call.circuit_ids, call.session, call.tool, call.call):
         outbox.ended(state, call, claude_code.duration_ms(event))
         return
-    from switchgear.classify.result import text_rule  # noqa: PLC0415 - slow to import
+    from switchgear.classify.result import outage_of_target, text_rule  # noqa: PLC0415 - slow to import
     from switchgear.integrations.claude_code import ended  # noqa: PLC0415 - the same
     from switchgear_cli.hook import circuits  # noqa: PLC0415 - the same
 
     found = ended(event, text_rule(call.tool, globs_in(setting("outages_in_text"))))
-    circuits.record(state, call, found, clock)
+    target = fleet.target_of(state, call)
+    circuits.record(state, call, found, target, clock)
     error_class = None if found.classification is None else found.classification.error_class
-    outbox.ended(state, call, found.duration_ms, found.error, error_class)
+    about = outage_of_target(error_class, found.error or "") if target else None
+    outbox.ended(state, call, found.duration_ms, found.error, about or error_class, target, about is not None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -11,6 +12,7 @@ from switchgear_cli.hook.settings import setting
 
 if TYPE_CHECKING:
     from switchgear_cli.hook.state import State
+    from switchgear_schemas.claude_code import Call
 
 KEPT_S: Final = 5.0
 """How long the answer of the API is used."""
@@ -41,8 +43,20 @@ def refresh(state: State, now: float) -> None:
     state.set_due("fleet_too_old", now + OLDEST_S)
 
 
+def target_of(state: State, call: Call) -> str:
+    """Return what a call is about by the ``target`` of the tool's policy, which its record has. Empty without one."""
+    own = call.circuit_ids[0]
+    record = state.fleet((own,)).get(own)
+    rule = None if record is None else json.loads(record).get("target")
+    if not isinstance(rule, str) or not rule or not isinstance(call.arguments, Mapping):
+        return ""
+    from switchgear.guard.targets import target_of  # noqa: PLC0415 - few tools have one
+
+    return target_of(rule, call.arguments)
+
+
 def _records(answer: Any) -> dict[str, str]:
-    """Return the records of circuits of tools and families that are not plainly closed."""
+    """Return the records of circuits of tools, targets and families that are not plainly closed, or keep targets apart."""
     circuits = answer.get("circuits") if isinstance(answer, dict) else None
     if not isinstance(circuits, list):
         raise ValueError("not an answer of the API")  # noqa: TRY004 - of bytes that came over the wire
@@ -51,8 +65,12 @@ def _records(answer: Any) -> dict[str, str]:
         for one in circuits
         if isinstance(one, dict)
         and isinstance(one.get("circuit_id"), str)
-        and one.get("scope", "tool") in {"tool", "family"}
-        and (one.get("state") != "closed" or one.get("mode", "enforce") != "enforce")
+        and one.get("scope", "tool") in {"tool", "target", "family"}
+        and (
+            one.get("state") != "closed"
+            or one.get("mode", "enforce") != "enforce"
+            or (one.get("target") and one.get("scope", "tool") == "tool")
+        )
     }
 
 

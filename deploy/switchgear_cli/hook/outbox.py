@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from switchgear_cli.hook.settings import setting
 from switchgear_cli.hook.state import State
+from switchgear_schemas.enums import TARGET_ERROR
 
 if TYPE_CHECKING:
     from switchgear_schemas.claude_code import Call
@@ -41,22 +42,31 @@ def configured() -> bool:
 
 
 def ended(
-    state: State, call: Call, duration_ms: float | None, error: str | None = None, error_class: str | None = None
+    state: State,
+    call: Call,
+    duration_ms: float | None,
+    error: str | None = None,
+    error_class: str | None = None,
+    target: str = "",
+    of_target: bool = False,
 ) -> None:
-    """Leave the event of a call that was made, if Kafka is configured."""
+    """Leave the event of a call that was made, if Kafka is configured. ``of_target``: what failed is the call's target."""
     status = {None: "success", "timeout": "timeout", "cancelled": "cancelled"}.get(error_class, "error")
     fields = {"status": status, "execution_time_ms": duration_ms or 0.0}
     if error_class is not None:
         fields |= {"error_class": error_class, "error_message": error or ""}
-    _post(state, call, fields)
+    if of_target:
+        fields["error_type"] = TARGET_ERROR
+    _post(state, call, fields, target)
 
 
-def refused(state: State, call: Call, source: str) -> None:
+def refused(state: State, call: Call, source: str, target: str = "") -> None:
     """Leave the event of a refused call, if Kafka is configured."""
-    _post(state, call, {"status": "rejected", "served_by": "none", "metadata": {"refused": 1, "refused_by": source}})
+    metadata = {"refused": 1, "refused_by": source}
+    _post(state, call, {"status": "rejected", "served_by": "none", "metadata": metadata}, target)
 
 
-def _post(state: State, call: Call, fields: dict[str, Any]) -> None:
+def _post(state: State, call: Call, fields: dict[str, Any], target: str) -> None:
     if not configured():
         return
     from switchgear_schemas.ids import mint_metric_id  # noqa: PLC0415 - not without Kafka
@@ -64,6 +74,8 @@ def _post(state: State, call: Call, fields: dict[str, Any]) -> None:
     now = time.time()
     event = {"tool_name": call.tool, "metric_id": mint_metric_id(), **fields}
     event["recorded_at"] = datetime.fromtimestamp(now, UTC).isoformat()
+    if target:
+        event["target"] = target
     if call.session:
         event["session_id"] = call.session[:256]
     state.post(event, now)

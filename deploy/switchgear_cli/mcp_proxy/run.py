@@ -77,13 +77,13 @@ async def _run(options: Options) -> None:
 
 
 def _client(watch: Watch, policy_file: Path | None) -> Switchgear:
-    """Return the client of the fleet if brokers are configured, else one of this process alone."""
+    """Return the client of the fleet if brokers or a gateway are configured, else one of this process alone."""
     given: dict[str, Any] = {
         "hooks": [FunctionHooks(on_transition=watch.on_transition)],
         "local_policies": None if policy_file is None else PolicySet.load(policy_file),
     }
     settings = load_client_settings()
-    if settings.local or "kafka_bootstrap_servers" not in settings.model_fields_set:
+    if settings.local or settings.model_fields_set.isdisjoint({"kafka_bootstrap_servers", "gateway_url"}):
         given["bootstrap_servers"] = None
     return Switchgear.from_env(**given)
 

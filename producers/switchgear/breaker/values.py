@@ -285,8 +285,20 @@ def policy_in_force(policy: PlainPolicy) -> BreakerPolicy:
     return cast("BreakerPolicy", policy)
 
 
-def circuit_id_of(tool_name: str, policy: BreakerPolicy, user_id: str = "", session_id: str = "") -> str:
-    """Return the id of the circuit that the policy's scope says. Without the user or session that it needs, return the tool's own."""
+def is_split(policy: BreakerPolicy) -> bool:
+    """Return whether the policy keeps several circuits of a tool: of its users, sessions or targets."""
+    return policy.scope != "tool" or policy.target is not None
+
+
+def circuit_id_of(
+    tool_name: str, policy: BreakerPolicy, user_id: str = "", session_id: str = "", target: str = ""
+) -> str:
+    """Return the id of the circuit that counts a call: the target's if there is one, else by the policy's scope.
+
+    Without the user or session that the scope needs, it is the tool's own.
+    """
+    if target:
+        return circuit_id(tool_name, "target", target)
     if policy.scope == "user" and user_id:
         return circuit_id(tool_name, "user", user_id)
     if policy.scope == "session" and session_id:

@@ -51,15 +51,21 @@ class CallKeys:
         Raises:
             UnhashableParameterError: A parameter has no hash. Exceptions of a user's code pass through.
         """
+        if self._chosen is not None:
+            return self._hashed((self._chosen(*(args[1:] if self._receiver else args), **kwargs),))
+        return self._hashed(*self.named(function, args, kwargs))
+
+    def named(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        """Return the arguments without a name, and the others by name, with defaults. The object of a method is left out."""
         if self._receiver:
             args = args[1:]
-        if self._chosen is not None:
-            return self._hashed((self._chosen(*args, **kwargs),))
         bare, args, kwargs = _without_partials(function, args, kwargs)
         signature = _signature_of(bare.__func__ if isinstance(bare, MethodType) else bare)
         if self._receiver or isinstance(bare, MethodType):
             signature = signature._replace(names=signature.names[1:])
-        return self._hashed(*_by_name(signature, args, kwargs))
+        return _by_name(signature, args, kwargs)
 
     def called(self, function: Callable[..., Any], args: tuple[Any, ...]) -> str:
         """Return the identity of what is called and of the object it is called on.

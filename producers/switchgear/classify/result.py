@@ -282,6 +282,14 @@ def text_rule(tool: str, outages_in_text: Collection[str]) -> Callable[[str], Er
     return outage_in_text if any(matches(glob, tool) for glob in outages_in_text) else refusal_in_text
 
 
+def outage_of_target(error_class: ErrorClass | None, text: str) -> ErrorClass | None:
+    """Return the class of an outage that a failed answer reports of the target that the call named, None for every other failure.
+
+    The answer is about that target, so its text may count there without an option. A missing page stays class ``tool``.
+    """
+    return outage_in_text(text) if error_class == "tool" else None
+
+
 def outage_in_text(text: str) -> ErrorClass | None:
     """Return the class of an outage that a text reports in the words of operating systems, HTTP and common clients, or None.
 

@@ -112,12 +112,13 @@ def _wait(not_before: object, now: float) -> float | None:
 
 
 _REFUSAL: Final = (
-    r"\bThe tool [^\n]{1,100}? is unavailable(?:: its server [^\n]{1,100}? (?:does not answer|must not be used))? "
+    r"\bThe tool [^\n]{1,100}? is unavailable"
+    r"(?:: its server [^\n]{1,100}? (?:does not answer|must not be used)| for [^\n]{1,100}?)? "
     r"\(circuit (?:open|half open|forced open)\)\. "
-    r"|\bThe (?:tool|server) [^\n]{1,200}? is recovering, and only some calls are let through\. This one was not\b"
+    r"|\bThe (?:tool|server) [^\n]{1,200}? is recovering(?: for [^\n]{1,100}?)?, and only some calls are let through\. This one was not\b"
     r"|\bThe tool [^\n]{1,100}? was not called: [^\n]{0,420}?\. "
     r"Do not (?:call any tool again in this session; finish|repeat this call; use|call it again now; go on without it)\b"
-    r"|\bYour last (?:call|[0-9]{1,9} calls) of [^\n]{1,100}? (?:was|were) rejected[^\n]{0,320}?\. "
+    r"|\bYour last (?:call|[0-9]{1,9} calls) of [^\n]{1,205}? (?:was|were) rejected[^\n]{0,320}?\. "
     r"Change the arguments or use another tool\."
     r"|\bYour credentials for (?:the server [^\n]{1,100}? of )?the tool [^\n]{1,100}? were rejected "
     r"(?:once|[0-9]{1,9} times in a row), so it was not called\. Sign in again, or use another tool\."

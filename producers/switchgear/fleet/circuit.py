@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from switchgear.breaker import Breaker, Transition
+from switchgear.breaker.values import is_split
 from switchgear.fleet.durations import Durations, is_news, overdue_after_ms
 from switchgear.fleet.family_run import FamilyRun
 from switchgear.fleet.log import LogRecord, Published
@@ -21,7 +22,7 @@ BACK_S: Final = 60.0
 class LiveCircuit:
     """A row with its breaker, the policy in force and the family of its tool."""
 
-    __slots__ = ("breaker", "durations", "family", "policy", "row", "run")
+    __slots__ = ("announces", "breaker", "durations", "family", "policy", "row", "run")
 
     def __init__(self, row: Row, breaker: Breaker, policy: BreakerPolicy, family: str | None = None) -> None:
         self.row = row
@@ -30,6 +31,8 @@ class LiveCircuit:
         self.family = family
         self.run: FamilyRun | None = None
         self.durations = Durations(row.durations)
+        self.announces = row.record is None and self._keeps_targets_apart()
+        """The tool's next event publishes a record, although the circuit is closed: readers need the policy's ``target``."""
 
     def begin_run(self, record: LogRecord) -> None:
         """After a success was applied, count further ones together, as far as they change no decision."""
@@ -85,15 +88,18 @@ class LiveCircuit:
         self.row.commands = (*self.row.commands, command_id)[-MAX_COMMANDS:]
 
     def differs_from_record(self) -> bool:
-        """Return whether readers hold another state, admitted share, mode or fallback than the one in force.
+        """Return whether readers hold another state, admitted share, mode, fallback or target than the one in force.
 
-        This happens when the policy file changed, and for a new circuit that does not start closed.
+        This happens when the policy file changed, and for a new circuit that does not start closed or keeps targets apart.
         """
         row, breaker, policy = self.row, self.breaker, self.policy
         if row.record is None:
-            return breaker.state != "closed" or policy.mode != "enforce"
-        held = (row.state, row.admitted_share, row.mode, row.fallback)
-        return held != (breaker.state, breaker.admitted_share, policy.mode, policy.fallback)
+            return breaker.state != "closed" or policy.mode != "enforce" or self._keeps_targets_apart()
+        held = (row.state, row.admitted_share, row.mode, row.fallback, row.target)
+        return held != (breaker.state, breaker.admitted_share, policy.mode, policy.fallback, policy.target)
+
+    def _keeps_targets_apart(self) -> bool:
+        return self.row.scope == "tool" and self.policy.target is not None
 
     def publish(self, now: float, cause: Cause | None = None) -> Published:
         """Return the circuit's next record, one version up, and keep it in the row.
@@ -134,10 +140,12 @@ class LiveCircuit:
             fallback=policy.fallback,
             stands_until=None if row.command_until is None else _instant(row.command_until),
             overdue_after_ms=limit_ms,
+            target=policy.target,
         )
         value = record.model_dump_json().encode()
         row.record, row.state, row.mode, row.fallback = value, breaker.state, policy.mode, policy.fallback
-        row.admitted_share = breaker.admitted_share
+        row.admitted_share, row.target = breaker.admitted_share, policy.target
+        self.announces = False
         return Published(row.circuit_id, row.tool_name, breaker.state, row.version, value)
 
     def follow(self, transition: Transition, now: float) -> Published:
@@ -153,7 +161,7 @@ class LiveCircuit:
         """Apply an operator's command. Return the record to publish, or None if nothing changed.
 
         The row keeps ``until`` of ``disable`` and ``metrics_only``, and :meth:`end_command` acts on it. It also keeps that of
-        ``force_open`` for a tool that is counted per user or session, because no probe ever closes the tool's own circuit.
+        ``force_open`` for a tool that is counted per user, session or target, because no probe ever closes the tool's own circuit.
         """
         row = self.row
         if verb == "set_policy":
@@ -162,7 +170,7 @@ class LiveCircuit:
             self.breaker.set_policy(policy, now)
             return self.publish(now, Cause(rule="set_policy", actor=actor, reason=reason or None))
         before, row.command_until = row.command_until, None
-        if verb != "force_open" or (row.scope == "tool" and self.policy.scope != "tool"):
+        if verb != "force_open" or (row.scope == "tool" and is_split(self.policy)):
             row.command_until = until
         open_until = until if verb == "force_open" else None
         transition = self.breaker.command(verb, now, actor=actor, reason=reason, until=open_until)
@@ -183,7 +191,7 @@ class LiveCircuit:
         return self.command("auto", now, actor=actor, reason="the time given is over", until=None, policy=None)
 
     def take_over_command(self, tool: LiveCircuit, now: float) -> None:
-        """Put this new circuit of a user or session into the state that an operator commanded for its tool."""
+        """Put this new circuit of a user, session or target into the state that an operator commanded for its tool."""
         state, cause = tool.breaker.state, tool.breaker.cause
         verb: Verb
         if state == self.breaker.state:

@@ -17,7 +17,7 @@ from switchgear.fleet.rows import PolicyOverrides
 from switchgear.policies import PolicyError
 from switchgear.policies.glob import TooManyOverlapsError, coverings, matches
 from switchgear.policies.policy_set import NOT_FOR_FAMILIES
-from switchgear_schemas import BreakerPolicy, Cause, Command, InvalidExecutionError
+from switchgear_schemas import BreakerPolicy, Cause, CircuitScope, Command, InvalidExecutionError
 from switchgear_schemas.circuit_ids import circuit_id as id_of
 from switchgear_schemas.circuit_ids import read_circuit_id, tool_circuit
 from switchgear_schemas.families import is_family
@@ -143,7 +143,8 @@ def _addressed(registry: CircuitRegistry, tool: LiveCircuit, command: Command, n
         return list(registry.of_tool(name))
     if circuit_id == tool.row.circuit_id:
         return [tool]
-    scope, said = tool.policy.scope, read_circuit_id(circuit_id)
+    scope: CircuitScope = tool.policy.scope if tool.policy.target is None else "target"
+    said = read_circuit_id(circuit_id)
     if scope == "tool" or said[:2] != (name, scope) or not said.whose:
         wanted = tool_circuit(name) if scope == "tool" else id_of(name, scope, "…")
         raise InvalidExecutionError("circuit_id", f"the policy's scope is {scope}: circuits of this tool are {wanted}")

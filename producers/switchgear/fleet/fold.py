@@ -28,8 +28,8 @@ from switchgear.fleet.log import (
 from switchgear.fleet.registry import CircuitRegistry, Limits, Policies
 from switchgear.fleet.rows import Row, describe_error
 from switchgear.fleet.takeover import Known, reconcile
-from switchgear_schemas import Cause, InvalidExecutionError
-from switchgear_schemas.enums import MAX_NAME_LENGTH
+from switchgear_schemas import BreakerPolicy, Cause, CircuitScope, InvalidExecutionError
+from switchgear_schemas.enums import MAX_NAME_LENGTH, TARGET_ERROR
 from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.records import LATEST_MS, check_readable, check_time
 from switchgear_schemas.wire import Execution, decode_execution
@@ -179,7 +179,7 @@ class FleetFold:
     def _circuit(self, event: Execution, own: str, arrived: float, fence: _Fence, *, late: bool) -> LiveCircuit | None:
         """Return the circuit that counts the event, with its fence raised. Return None for a replay.
 
-        ``own`` is the id of the tool's own circuit. Its fence comes first: a replay may find other circuits of users or sessions than
+        ``own`` is the id of the tool's own circuit. Its fence comes first: a replay may find other circuits of users or targets than
         the first reading did.
         """
         registry = self.registry
@@ -188,14 +188,18 @@ class FleetFold:
             return None
         if event.status == "success" and event.error_class is None:
             tool.durations.add(event.execution_time_ms or 0.0)
+        if tool.announces:
+            tool.row.clock = max(arrived, tool.row.clock)
+            registry.publish(tool.publish(tool.row.clock))
         self._renew_limit(tool, arrived)
-        scope = tool.policy.scope
-        name = None if scope == "tool" else event.user_id if scope == "user" else event.session_id
+        scope, name = _whose(tool.policy, event)
         if not name or len(name) > MAX_NAME_LENGTH:  # too long for a circuit's id
             return tool
         if not late:
             registry.publish(tool.follow_clock(arrived))
-            if tool.row.command_until is not None:  # events of users and sessions don't reach the tool's own circuit
+            if (
+                tool.row.command_until is not None
+            ):  # events of users, sessions and targets don't reach the tool's own circuit
                 registry.publish(tool.end_command(tool.row.clock))
             if tool.breaker.admitted_share < 1:  # the same
                 self._begin(tool, arrived, late=late)
@@ -278,7 +282,8 @@ class FleetFold:
             result = result_of(event, live.policy)
             self._report(live, result, event, recorded, event.generation, event.lease_id)
         if family is not None:
-            kind = family_result_kind(event.status, event.error_class, family.policy)
+            answered = event.error_type == TARGET_ERROR  # the server, whatever it said of the call's target
+            kind = family_result_kind(event.status, "tool" if answered else event.error_class, family.policy)
             if result is None or result.kind is not kind:
                 result = result_of(event, family.policy, kind)
             moved = self._report(family, result, event, recorded, event.family_generation, event.family_lease_id)
@@ -344,6 +349,14 @@ def _add_to_totals(row: Row, kind: ResultKind, event: Execution) -> None:
         row.last_error = describe_error(event.error_type, event.error_message, event.status)
     elif kind is ResultKind.IGNORED or (event.status != "success" and row.scope != "family"):
         row.total_ignored += 1
+
+
+def _whose(policy: BreakerPolicy, event: Execution) -> tuple[CircuitScope, str | None]:
+    """Return the scope of the circuit that counts the event, and whose it is."""
+    if policy.target is not None:
+        return "target", event.target
+    scope = policy.scope
+    return scope, None if scope == "tool" else event.user_id if scope == "user" else event.session_id
 
 
 def _count_late(*circuits: LiveCircuit | None) -> None:

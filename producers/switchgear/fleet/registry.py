@@ -20,7 +20,7 @@ from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.log import Changes, Published
 from switchgear.fleet.policy_overrides import laid_over_or_base, name_owned_by
 from switchgear.fleet.rows import Placement, PolicyOverrides, Row, first_applied, first_version, is_circuit
-from switchgear_schemas import BreakerPolicy, CircuitScope, InvalidExecutionError, Scope
+from switchgear_schemas import BreakerPolicy, CircuitScope, InvalidExecutionError
 from switchgear_schemas.circuit_ids import circuit_id as id_of
 from switchgear_schemas.circuit_ids import read_circuit_id, tool_circuit
 from switchgear_schemas.families import DEFAULT_PATTERN, family_of
@@ -32,8 +32,10 @@ MAX_TOOLS: Final = 50_000
 """Tools of one partition, about 1 kB each in the table. It is a bound against invented names, not a size to plan for."""
 WEEK_S: Final = 604_800.0
 _DAY_S: Final = 86_400.0
-_WRITTEN: Final[dict[CircuitScope, int]] = {"user": 0, "session": 0, "tool": 1, "family": 2}
+_WRITTEN: Final[dict[CircuitScope, int]] = {"user": 0, "session": 0, "target": 0, "tool": 1, "family": 2}
 """The order of the rows of a batch."""
+SPLIT: Final = frozenset(scope for scope, place in _WRITTEN.items() if place == 0)
+"""What a tool may have many circuits for."""
 REMEMBERED: Final = 65_536
 """Tools whose place stays in memory."""
 
@@ -67,7 +69,7 @@ class Limits:
 
     Attributes:
         tools: Most tools of one partition. Also its most families.
-        scoped: Most circuits of users or sessions of one tool.
+        scoped: Most circuits of users, sessions or targets of one tool.
         tool_idle_s: Seconds without an event after which a tool may retire that was never published or commanded. It is the
             retention of the executions topic, so that no event of the tool is left there to be read again.
     """
@@ -151,7 +153,7 @@ class CircuitRegistry:
         self._overrides: dict[int, PolicyOverrides] = {}
         """Changed in this batch, by partition."""
         self._index: dict[int | str, CircuitIndex] | None = None
-        """Ids of circuits: of partition its tools', of ``-1 - partition`` its families', and of a tool's name its users' or sessions'.
+        """Ids of circuits: of partition its tools', of ``-1 - partition`` its families', and of a tool's name its users', sessions' or targets'.
         None until it is read from the table."""
 
     # ---- batches
@@ -159,7 +161,7 @@ class CircuitRegistry:
     def take(self) -> Changes:
         """Return the changes of the batch, with their rows encoded, and begin the next batch. Write the rows into the table before it.
 
-        Rows of users and sessions come first, then the tools' (whose fences cover them), then the families', then the deleted rows. A
+        Rows of users, sessions and targets come first, then the tools' (whose fences cover them), then the families', then the deleted rows. A
         crash may leave any beginning of that order on the broker, and the replay is exact from each: what a family did to its tools,
         it does again only to those whose rows are missing.
         """
@@ -293,8 +295,8 @@ class CircuitRegistry:
             row.applied, row.version = first_applied(now), first_version(now)
         return self._add(row, now)
 
-    def scoped(self, tool: LiveCircuit, scope: Scope, name: str, now: float) -> LiveCircuit:
-        """Return the circuit of one user or session with a tool. A new one takes over an operator's command on the tool.
+    def scoped(self, tool: LiveCircuit, scope: CircuitScope, name: str, now: float) -> LiveCircuit:
+        """Return the circuit of one user, session or target of a tool. A new one takes over an operator's command on the tool.
 
         If the tool has as many such circuits as it may, and none of those looked at is idle, return the tool's own circuit.
         """
@@ -317,7 +319,7 @@ class CircuitRegistry:
                 yield live
 
     def open_of_family(self, family: str) -> Iterator[LiveCircuit]:
-        """Yield the open circuits of a family's tools, and of their users and sessions."""
+        """Yield the open circuits of a family's tools, and of their users, sessions and targets."""
         for name in self.tools_of(self.place_of(family).partition):
             if self.place_of(name).family == family:
                 for circuit_id in [tool_circuit(name), *self._names(name)]:
@@ -385,7 +387,7 @@ class CircuitRegistry:
         return row if data is None else Row.decode(data)
 
     def _names(self, group: int | str) -> CircuitIndex:
-        """Return the tools of a partition, or the circuits of a tool's users or sessions."""
+        """Return the tools of a partition, or the circuits of a tool's users, sessions or targets."""
         if self._index is None:
             self._index = {}
             for key, data in self.rows.items():
@@ -402,7 +404,7 @@ class CircuitRegistry:
             self._index.pop(row.tool_name, None)
 
     def _group(self, row: Row) -> int | str:
-        if row.scope in ("user", "session"):
+        if row.scope in SPLIT:
             return row.tool_name
         partition = self.place_of(row.tool_name).partition
         return partition if row.scope == "tool" else -1 - partition
@@ -426,6 +428,6 @@ def _says_more(live: LiveCircuit) -> bool:
 def _new_row(circuit_id: str, tool_name: str, scope: CircuitScope, now: float) -> Row:
     """Return a new row. If the circuit may have existed before, its numbers start above those it had then."""
     row = Row(circuit_id=circuit_id, tool_name=tool_name, scope=scope)
-    if scope in ("user", "session"):
+    if scope in SPLIT:
         row.applied, row.version = first_applied(now), first_version(now)
     return row

@@ -56,7 +56,7 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
     breaker: bytes = b""
     """Snapshot of the breaker, as of the last write."""
     fences: Fences = {}
-    """Of the executions topic. A tool's row has those of all its circuits: they outlive a retired circuit of a user or session."""
+    """Of the executions topic. A tool's row has those of all its circuits: they outlive a retired circuit of a user, session or target."""
     command_fences: Fences = {}
     """Of the commands topic."""
     applied: Count = 0
@@ -80,7 +80,7 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
     policy: bytes | None = None
     """Values (JSON) that operators set for this tool by command. They go over the policy file's."""
     version: Count = 0
-    """Version of the circuit's last record. It starts at :func:`first_version` for a user's or session's circuit, else at 0."""
+    """Version of the circuit's last record. It starts at :func:`first_version` for the circuit of a user, session or target, else at 0."""
     record: bytes | None = None
     """That record. If a crash loses it before it is published, the next owner publishes the same bytes."""
     state: str = "closed"
@@ -101,6 +101,8 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
     """As in the last record."""
     limit_at: Instant = 0.0
     """When it was last looked whether that is still right."""
+    target: str | None = None
+    """As in the last record."""
 
     @property
     def key(self) -> bytes:
@@ -279,7 +281,7 @@ def is_overrides(key: bytes) -> bool:
 
 
 def is_circuit_of(circuit_id: str, tool_name: str, scope: CircuitScope) -> bool:
-    """Return whether ``circuit_id`` is the id of the tool's own circuit, of one of its users' or sessions', or of the family of that name."""
+    """Return whether ``circuit_id`` is the id of the tool's own circuit, of one of its users', sessions or targets, or of the family of that name."""
     return circuit_id == id_of(tool_name, scope, read_circuit_id(circuit_id).whose)
 
 

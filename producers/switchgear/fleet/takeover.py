@@ -17,7 +17,7 @@ import msgspec
 from switchgear.breaker.values import Count
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.log import Published
-from switchgear.fleet.registry import CircuitRegistry
+from switchgear.fleet.registry import SPLIT, CircuitRegistry
 from switchgear.fleet.rows import MAX_ID_LENGTH, Row, is_circuit, is_circuit_of
 from switchgear_schemas import Cause, CircuitScope, CircuitState
 from switchgear_schemas.enums import LATEST, MAX_NAME_LENGTH
@@ -156,7 +156,7 @@ def _without_row(registry: CircuitRegistry, last: PublishedCircuit) -> None:
     published tool or family never retires. Close that circuit, or readers refuse indefinitely, and continue above its version, or readers drop
     the next record.
     """
-    if last.state == "closed" and last.scope in ("user", "session"):
+    if last.state == "closed" and last.scope in SPLIT:
         registry.publish(Published(last.circuit_id, last.tool_name, "closed", last.version, None))
         return
     live = registry.adopt(last.circuit_id, last.tool_name, last.scope, last.changed_at.timestamp())

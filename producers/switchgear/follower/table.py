@@ -62,7 +62,7 @@ class CircuitTable:
         self.views = Views()
         """By circuit id. Only read it."""
         self.scoped: set[str] = set()
-        """Tools that have, or had, circuits of users or sessions."""
+        """Tools that have, or had, circuits of users, sessions or targets."""
         self.families: set[str] = set()
         """Ids of the circuits of families that have, or had, a record."""
         self.malformed = 0
@@ -91,7 +91,7 @@ class CircuitTable:
         known = self.views.known(view.circuit_id)
         if known is not None and known.version >= view.version:
             return None
-        if view.scope in ("user", "session"):
+        if view.scope in ("user", "session", "target"):
             self.scoped.add(view.tool_name)
         elif view.scope == "family":
             self.families.add(view.circuit_id)

@@ -92,7 +92,7 @@ class CircuitView:
     forced: bool = field(init=False, default=False)
     """Refuse every call, by an operator's command."""
     plain: bool = field(init=False, default=False)
-    """Permit every call, as far as the fleet decides, and count only how it ends."""
+    """Permit every call that the process's own breaker permits, whatever it is about, and count only how it ends."""
 
     def __post_init__(self) -> None:
         overrides = self.mode in _NOT_ENFORCED or self.state in _NOT_ENFORCED
@@ -103,7 +103,8 @@ class CircuitView:
         object.__setattr__(self, "recovers", closed and not self.passes)
         object.__setattr__(self, "overrides", overrides)
         object.__setattr__(self, "forced", forced)
-        object.__setattr__(self, "plain", self.passes and not overrides and self.overdue_after_ms is None)
+        plain = self.passes and not overrides and self.overdue_after_ms is None and self.target is None
+        object.__setattr__(self, "plain", plain)
 
 
 _NOT_ENFORCED: Final = frozenset({"metrics_only", "disabled"})

@@ -18,6 +18,7 @@ from switchgear.guard.caller_errors import CALLER_CLASSES
 from switchgear.guard.decision import PendingProbe
 from switchgear.guard.permits import CallReport, Permit
 from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
+from switchgear.guard.targets import target_of_call
 from switchgear.guard.tool_function import misfit
 from switchgear.sessions import session_of, session_stack
 from switchgear.usage import NOTHING, Usage, usage_of
@@ -102,6 +103,11 @@ class GuardPlan:
         if not isinstance(found, str) or not found:
             return NO_CALLER
         return Caller(credential=self.runtime.salted(found))
+
+    def target(self, rule: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        """Return what the call is about by the ``target`` of a policy; empty if its arguments don't say."""
+        others, named = self._keys.named(function, args, kwargs)
+        return target_of_call(rule, named, others)
 
     def used(self, result: Any) -> Usage:
         """Return what ``result`` says it cost."""
@@ -196,7 +202,8 @@ class Call:
             if runtime.hooks is not None:
                 runtime.hooks.on_cached(self.tool, None)
             return None
-        answer = runtime.ask(self.tool, self.plan.caller(self.args, self.kwargs), arguments=self.parameters)
+        caller = self.plan.caller(self.args, self.kwargs)
+        answer = runtime.ask(self.tool, caller, arguments=self.parameters, target=self.target)
         if isinstance(answer, Permit):
             self.permitted(answer)
             return None
@@ -253,6 +260,10 @@ class Call:
         if self.key is not None and self.acting is self.plan:
             return self.key.parameters
         return self.acting.parameters(self.function, self.args, self.kwargs)
+
+    def target(self, rule: str) -> str:
+        """Return what the call is about by the ``target`` of a policy."""
+        return self.acting.target(rule, self.function, self.args, self.kwargs)
 
     def make(self) -> Any:
         """Call the function."""

@@ -1,7 +1,7 @@
 """Refuse a tool to the session that keeps sending it bad arguments.
 
-Such failures say nothing about the tool, so no circuit counts them. They are counted here, by session and tool: the first
-refusal shows the model what is wrong. After it, each call with other arguments is a trial.
+Such failures say nothing about the tool, so no circuit counts them. They are counted here, by session and tool, or by session and
+target where the tool's policy keeps targets apart: one site's errors say nothing about another site. The first refusal shows the model what is wrong. After it, each call with other arguments is a trial.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ _LEAST_RATIO: Final = 0.6
 """Texts whose similarity (difflib's ratio) is lower are different errors."""
 _UNKNOWN: Final = ""
 """Stands for the arguments of a trial that aren't known, as those of a permit."""
+
+_ABOUT: Final = "\0"
+"""Between a tool's name and the target that its calls are about."""
 
 Arguments = Callable[[], str | None]
 """Returns the hash of a call's arguments, or None if they aren't known."""
@@ -112,7 +115,7 @@ class CallerErrors:
 
         Args:
             session_id: The session.
-            tool: The tool's name.
+            tool: The tool's name, or what :func:`run_name` returns.
             most: Refuse calls after this many caller errors in a row.
             arguments: Returns their hash. It is called only if the answer depends on it.
 
@@ -140,7 +143,8 @@ class CallerErrors:
             if run.shown is None:
                 run.shown = redact(": ".join(part for part in (run.error_type, run.message) if part))
             reason = f"{run.count} caller error{'s' if run.count > 1 else ''} in a row"
-            return Rejection(tool, "open", "caller", reason, None, run.shown, failures=run.count)
+            tool, _, target = tool.partition(_ABOUT)
+            return Rejection(tool, "open", "caller", reason, None, run.shown, failures=run.count, target=target)
 
     def give_back(self, session_id: str, tool: str, trial: str) -> None:
         """Take back a trial that says nothing about its arguments: the same arguments may be tried again."""
@@ -199,9 +203,10 @@ class CallerErrors:
             self.runs[session_id, tool] = msgspec.msgpack.decode(data, type=_Run)
 
     def rejected_tools(self, session_id: str, most: int) -> list[str]:
-        """Return the tools of a session with at least ``most`` caller errors in a row."""
+        """Return the tools of a session with at least ``most`` caller errors in a row. One of whose targets has them isn't among them."""
         with self.lock:
-            return [tool for (owner, tool), run in self.runs.items() if owner == session_id and run.count >= most]
+            found = [tool for (owner, tool), run in self.runs.items() if owner == session_id and run.count >= most]
+        return [tool for tool in found if _ABOUT not in tool]
 
     def _replace_lock(self) -> None:
         self.lock = threading.RLock()  # a signal handler may call a tool while this thread holds it
@@ -263,6 +268,11 @@ class CallerErrorLimit:
     def rejected_tools(self) -> list[str]:
         """Return the tools whose last calls were rejected."""
         return self._errors.rejected_tools(self._session_id, self._most)
+
+
+def run_name(tool: str, target: str) -> str:
+    """Return the name by which the errors in a row are counted of the calls of a tool that are about ``target``."""
+    return f"{tool}{_ABOUT}{target}" if target else tool
 
 
 def normalised(message: str) -> str:

@@ -78,7 +78,7 @@ class CircuitDecision:
         view = None
         if fleet is not None:
             view = self._views.get(tool_circuit(tool))
-            if tool in fleet.scoped:
+            if caller.target or tool in fleet.scoped:
                 view = fleet.view(tool, caller)
         found, family = self.family_of(tool), None
         if found is not None:
@@ -138,10 +138,10 @@ class CircuitDecision:
     def refused_at_once(self, tool: str, circuit: LocalCircuit) -> Rejection | None:
         """Return, and report, a refusal that only the time decides. None: ask :meth:`acquire`.
 
-        All circuits of the tool, here and in the fleet, have the scope ``tool``.
+        This process keeps one circuit of the tool. If the fleet keeps several, the answer is None.
         """
         view, fleet, now = self._views.get(tool_circuit(tool)), self.fleet, self.clock()
-        if view is not None and (view.fallback or view.overrides or view.leases):
+        if view is not None and (view.fallback or view.overrides or view.leases or view.target is not None):
             return None
         if fleet is not None and tool in fleet.scoped:
             return None
@@ -210,6 +210,11 @@ class CircuitDecision:
         """Return the fallback tools that the fleet's circuit names."""
         view = self._views.get(tool_circuit(tool))
         return () if view is None else view.fallback
+
+    def target_rule(self, tool: str) -> str | None:
+        """Return the ``target`` in force: the fleet's, so that all processes keep the same circuits, else that of the process's policy."""
+        view = None if self.fleet is None else self._views.get(tool_circuit(tool))
+        return self.local.target_rule(tool) if view is None or view.target is None else view.target
 
     # -- the family ---------------------------------------------------------------------------------------------------
 
@@ -357,7 +362,7 @@ class CircuitDecision:
     ) -> Permit | Rejection:
         """Decide by the process's own circuit: the fleet lets the call through, or is out of reach."""
         now = self.clock()
-        circuit = self._circuits.get(tool) or self.local.get(tool, caller)
+        circuit = (None if caller.target else self._circuits.get(tool)) or self.local.get(tool, caller)
         quiet = breaker_permit = circuit.breaker.quiet
         if breaker_permit is None:
             answer = self._asked(circuit, now)
@@ -447,16 +452,14 @@ class CircuitDecision:
     ) -> Rejection:
         reason, error = circuit.words()
         generation = None if view is None else view.generation
-        scope: CircuitScope = "tool" if refused.circuit_id == tool_circuit(tool) else circuit.breaker.policy.scope
-        if self._of_session:
-            scope = "session"
+        scope: CircuitScope = "session" if self._of_session else circuit.scope
         family = circuit.family
-        if family is not None:
-            scope = "family"
         state, wait, cause = refused.state, refused.retry_after_s, refused.cause
         if cause is not None and cause.rule == "recovery_ramp":
             reason = in_words(cause.value or 1.0, cause.reason)
-        return Rejection(tool, state, "local", reason, wait, error, None, generation, scope, cause, family)
+        return Rejection(
+            tool, state, "local", reason, wait, error, None, generation, scope, cause, family, target=circuit.target
+        )
 
 
 def _family_permit(

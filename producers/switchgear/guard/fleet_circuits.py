@@ -13,7 +13,7 @@ from switchgear.follower.view import CircuitView, LeaseView
 from switchgear.guard.refusal_summary import RefusalReporter
 from switchgear.guard.rejections import Caller, Rejection
 from switchgear.runtime.fork import call_in_child
-from switchgear_schemas.circuit_ids import circuit_id, tool_circuit
+from switchgear_schemas.circuit_ids import circuit_id, read_circuit_id, tool_circuit
 
 if TYPE_CHECKING:
     from switchgear.emitter.emitter import Emitter
@@ -57,7 +57,7 @@ class FleetCircuits:
         self._clock = clock
         self.refusals = RefusalReporter(emitter, clock, wall)
         self.scoped: set[str] = follower.table.scoped
-        """Tools that have circuits of users or sessions."""
+        """Tools that have circuits of users, sessions or targets."""
         self.families: set[str] = follower.table.families
         """Ids of the circuits of families that have records."""
         self.views: Mapping[str, CircuitView] = follower.table.views
@@ -105,6 +105,8 @@ class FleetCircuits:
         generation than that circuit's isn't counted.
         """
         view = self.views.get(tool_circuit(tool))
+        if caller.target:
+            return self.views.get(circuit_id(tool, "target", caller.target), view if is_commanded(view) else None)
         if tool not in self.scoped:
             return view
         ids = (circuit_id(tool, "user", caller.user_id), circuit_id(tool, "session", caller.session_id or ""))
@@ -160,6 +162,7 @@ class FleetCircuits:
             generation=view.generation,
             scope=view.scope,
             family=view.tool_name if view.scope == "family" else None,
+            target=read_circuit_id(view.circuit_id).whose if view.scope == "target" else "",
         )
 
     # -- requests for probes, and leases ------------------------------------------------------------------------------
@@ -222,6 +225,16 @@ class FleetCircuits:
         with self._lock:
             if self._used_leases.get(circuit_id) == lease_id:
                 del self._used_leases[circuit_id]
+
+
+def is_commanded(view: CircuitView | None) -> bool:
+    """Return whether an operator's command on the tool's own circuit holds for its targets, too.
+
+    What the tool's own circuit counts says nothing about them: calls that name no target.
+    """
+    return view is not None and (
+        view.overrides or view.forced or (view.cause is not None and view.cause.rule == "command")
+    )
 
 
 def fleet_answer(view: CircuitView, now: float, emitter_id: str) -> FleetAnswer:

@@ -17,13 +17,14 @@ from switchgear.breaker.values import (
     Cause,
     PlainPolicy,
     circuit_id_of,
+    is_split,
     policy_in_force,
 )
 from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
 from switchgear.redaction import redact
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
-from switchgear_schemas.circuit_ids import tool_circuit
+from switchgear_schemas.circuit_ids import read_circuit_id, tool_circuit
 from switchgear_schemas.enums import CircuitScope, CircuitState
 
 if TYPE_CHECKING:
@@ -78,12 +79,16 @@ class LocalCircuit:
     A signal handler must not call the tool that it interrupts: the breaker may be half-way through a change.
     """
 
-    __slots__ = ("_words", "breaker", "family", "last_error", "lock")
+    __slots__ = ("_words", "breaker", "family", "last_error", "lock", "scope", "target")
 
     def __init__(self, breaker: Breaker, family: str | None = None) -> None:
         self.breaker = breaker
         self.family = family
         """Whose circuit it is; None for the circuit of a tool."""
+        said = read_circuit_id(breaker.circuit_id)
+        self.scope: CircuitScope = said.scope if family is None else "family"
+        self.target = said.whose if said.scope == "target" else ""
+        """What the calls that it counts are about. Empty unless the tool's policy keeps targets apart."""
         self.last_error: str | None = None
         """Message of the last failure that counted, with its secrets."""
         self._words: tuple[Cause | None, str | None, str, str | None] = (None, None, "", None)
@@ -127,9 +132,22 @@ class LocalCircuit:
         cause, error, reason, shown = self._words
         if cause is not breaker.cause or error is not self.last_error:  # here too, because the call is slow
             reason, shown = self.words()
-        family, wait = self.family, until - now
-        scope: CircuitScope = "tool" if family is None else "family"
-        return Rejection(tool, "open", "local", reason, wait, shown, None, generation, scope, breaker.cause, family)
+        wait = until - now
+        return Rejection(
+            tool,
+            "open",
+            "local",
+            reason,
+            wait,
+            shown,
+            None,
+            generation,
+            self.scope,
+            breaker.cause,
+            self.family,
+            0,
+            self.target,
+        )
 
     def words(self) -> tuple[str, str | None]:
         """Return the reason for the state, and the last error without secrets. They are made once, not per refusal."""
@@ -153,10 +171,10 @@ class _ToolCircuits:
 
 
 class LocalBreakers:
-    """The process's circuits by tool, user or session, made when they are first needed. Thread-safe.
+    """The process's circuits by tool, user, session or target, made when they are first needed. Thread-safe.
 
-    Invented names can't make it forget a failing tool. Beyond the limits one more user or session shares its tool's circuit, and
-    the calls of one more tool pass uncounted. Idle circuits make room (:meth:`~switchgear.breaker.Breaker.may_retire`). Open,
+    Invented names can't make it forget a failing tool. Beyond the limits one more user or target shares its tool's circuit, and the
+    calls of one more tool pass uncounted. Idle circuits make room (:meth:`~switchgear.breaker.Breaker.may_retire`). Open,
     half-open, commanded and counting circuits never do.
 
     ``limit`` is the most tools, ``limit_per_tool`` the most circuits of one tool.
@@ -183,12 +201,11 @@ class LocalBreakers:
         self.on_new_tool: Callable[[str], None] | None = None
         """Called with a tool before its first circuit is made."""
         self.circuits: dict[str, LocalCircuit] = {}
-        """By tool name, those whose policy has the scope ``tool``: one look-up without a lock. For the others use
-        :meth:`get`."""
+        """By tool name, those whose policy keeps one circuit a tool: one look-up without a lock. For the others use :meth:`get`."""
         call_in_child(self.forked)
 
     def get(self, tool: str, caller: Caller = NO_CALLER) -> LocalCircuit:
-        """Return the circuit that decides on a call. It is the user's or session's if the policy's scope says so."""
+        """Return the circuit that decides on a call: of the caller's target, else of its user or session if the policy's scope says so."""
         found = self.known(tool, caller)
         if found is not None:
             return found
@@ -204,19 +221,24 @@ class LocalBreakers:
                     self.on_new_tool(tool)
                 of_tool = self._tools[tool] = _ToolCircuits(self._policy_of(tool))
             found = self._of_tool(of_tool, tool, _circuit_id(tool, of_tool.policy, caller), now)
-            if of_tool.policy.scope == "tool":
+            if found.scope == "tool" and not (caller.target or is_split(of_tool.policy)):
                 self.circuits[tool] = found
             return found
 
     def known(self, tool: str, caller: Caller = NO_CALLER) -> LocalCircuit | None:
         """Return the circuit that decides on a call, if there is one already."""
-        found = self.circuits.get(tool)
+        found = None if caller.target else self.circuits.get(tool)
         if found is not None:
             return found
         of_tool = self._tools.get(tool)
         if of_tool is None:
             return None
         return of_tool.circuits.get(_circuit_id(tool, of_tool.policy, caller))
+
+    def target_rule(self, tool: str) -> str | None:
+        """Return the ``target`` of the tool's policy."""
+        of_tool = self._tools.get(tool)
+        return (self._policy_of(tool) if of_tool is None else of_tool.policy).target
 
     def all_now(self) -> list[LocalCircuit]:
         """Return every circuit of this moment. Other threads may make more meanwhile."""
@@ -277,4 +299,4 @@ class LocalBreakers:
 
 
 def _circuit_id(tool: str, policy: BreakerPolicy, caller: Caller) -> str:
-    return circuit_id_of(tool, policy, caller.user_id, caller.session_id or "")
+    return circuit_id_of(tool, policy, caller.user_id, caller.session_id or "", caller.target)

@@ -11,19 +11,28 @@ import msgspec
 from switchgear.breaker import Result, ResultKind, result_kind
 from switchgear.classify import Classifier, classify
 from switchgear.classify.classification import IGNORE, Classification, checked
+from switchgear.classify.result import outage_of_target
 from switchgear.emitter.event import Event
-from switchgear.guard.caller_errors import CALLER_CLASSES
+from switchgear.guard.call_ends import message_of, named, outcome_of
+from switchgear.guard.caller_errors import CALLER_CLASSES, run_name
 from switchgear.guard.credentials import Credentials, Held, credential_kind, limit_of
 from switchgear.guard.families import FamilyPermit
 from switchgear.guard.overdue import given_up, overdue_after_s
 from switchgear.guard.overdue_calls import NOT_TOLD, OverdueCalls, Wait, overdue_event
 from switchgear.guard.rejections import NO_CALLER, Caller
-from switchgear.redaction import Redactor, considered
+from switchgear.redaction import Redactor
 from switchgear.runtime.throttled_log import BoundedLog
-from switchgear.telemetry.hooks import CallOutcome
 from switchgear.usage import NOTHING, ReportError, Usage, amount, of_one_call, usage_from, usage_of, whole
 from switchgear_schemas.circuit_ids import tool_circuit
-from switchgear_schemas.enums import MOST_BYTES, MOST_MS, CircuitState, ErrorClass, ServedBy, Status, status_of
+from switchgear_schemas.enums import (
+    MOST_BYTES,
+    MOST_MS,
+    TARGET_ERROR,
+    ErrorClass,
+    ServedBy,
+    Status,
+    status_of,
+)
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
@@ -295,13 +304,16 @@ class Reporter:
         """Count and send a call that was made: to its circuit, the fleet, the hooks and the sessions."""
         now = self.clock()
         error, classification, message, error_type = report.error, report.classification, None, None
+        of_server = None if classification is None else classification.error_class
         status: Status = "success"
         duration_ms = (now - permit.started) * 1000 if report.duration_ms is None else report.duration_ms
         if error is not None:
             classification = self._class_of(error, permit, report, duration_ms)
+            of_server = classification.error_class
             message = self._shown(error)
-            status = status_of(classification.error_class)
             error_type = None if isinstance(error, str) else type(error).__name__
+            classification, error_type = _of_target(permit, classification, message, error_type)
+            status = status_of(classification.error_class)
         error_class = None if classification is None else classification.error_class
         retry_after_s = None if classification is None else classification.retry_after_s
         usage = of_one_call((*permit.usage, report.usage)) if permit.usage else report.usage
@@ -311,10 +323,10 @@ class Reporter:
         if circuit is not None:
             kind = _SUCCESS if error_class is None else result_kind(status, error_class, circuit.breaker.policy)
             result = Result(kind, duration_ms, usage.tokens, "", retry_after_s, "", False, overdue_ms, credential)
-            circuit.record(now, result, permit.breaker_permit, _named(error_type, message))
+            circuit.record(now, result, permit.breaker_permit, named(error_type, message))
         if family is not None:
             result = Result(_SUCCESS, duration_ms, usage.tokens, "", retry_after_s, permit.tool, overdue_ms=overdue_ms)
-            family.record(now, result, status, error_class, _named(error_type, message))
+            family.record(now, result, status, of_server, named(error_type, message))
         hooks = self.hooks
         if self.fleet is not None:
             caller = permit.caller
@@ -345,6 +357,7 @@ class Reporter:
             )
             # With a salt of its own, one token in three processes would look like three.
             event.credential = (credential or None) if self.credentials.shared else None
+            event.target = caller.target or None
             if family is not None:
                 event.family_generation = family.generation
                 event.family_lease_id = None if family.lease is None else family.lease[1]
@@ -353,14 +366,16 @@ class Reporter:
             self.fleet.emitter.emit(event, urgent=error_class is not None and permit.lease_id is not None)
         if hooks is not None:
             if "on_outcome" in hooks.wants:
-                hooks.on_outcome(_outcome(permit, status, duration_ms, error_class, error_type))
+                hooks.on_outcome(outcome_of(permit, status, duration_ms, error_class, error_type))
             hooks.run_waiting()
         for session in permit.sessions:
             session.ended(report.usage, failed=error is not None and error_class not in NOT_FAILED)
         limit = permit.caller_errors
         if limit is not None and (limit.runs or error is not None):
             asked = _arguments(permit, report, error_class)
-            limit.ended(permit.tool, permit.trial, error_class, error_type, message, asked)
+            limit.ended(
+                run_name(permit.tool, permit.caller.target), permit.trial, error_class, error_type, message, asked
+            )
 
     def _tell_circuits(self, permit: Permit, now: float, ran_ms: float) -> None:
         """Count a call that goes on as slow, in the circuits of this process."""
@@ -383,7 +398,14 @@ class Reporter:
         limit = permit.caller_errors
         if limit is not None:
             shown = self._shown(error)
-            limit.ended(permit.tool, permit.trial, "invalid_input", type(error).__name__, shown, arguments)
+            limit.ended(
+                run_name(permit.tool, permit.caller.target),
+                permit.trial,
+                "invalid_input",
+                type(error).__name__,
+                shown,
+                arguments,
+            )
             permit.trial = None
         self.release(permit)
 
@@ -401,7 +423,7 @@ class Reporter:
         for session in permit.sessions:
             session.add_calls(-1)
         if permit.caller_errors is not None and permit.trial is not None:
-            permit.caller_errors.give_back(permit.tool, permit.trial)
+            permit.caller_errors.give_back(run_name(permit.tool, permit.caller.target), permit.trial)
         if permit.held is not None:
             self.credentials.give_back(permit.held, self.clock())
 
@@ -436,7 +458,7 @@ class Reporter:
 
     def _shown(self, error: BaseException | str) -> str:
         """Return the message of ``error``, by the user's rule if there is one."""
-        return _message(error) if self._redactor is None else self._redactor(_message(error))
+        return message_of(error) if self._redactor is None else self._redactor(message_of(error))
 
     def classify(self, error: BaseException | str) -> Classification:
         """Return what kind of failure it is: by the user's rule, else by default. A message is of class ``tool``."""
@@ -451,50 +473,16 @@ class Reporter:
         return found or classify(error)
 
 
+def _of_target(
+    permit: Permit, found: Classification, message: str, error_type: str | None
+) -> tuple[Classification, str | None]:
+    """Return the class and the type of a failure. An outage that a tool reports of the call's target is one of that target."""
+    outage = outage_of_target(found.error_class, message) if permit.caller.target else None
+    return (found, error_type) if outage is None else (Classification(outage), TARGET_ERROR)
+
+
 def _arguments(permit: Permit, report: CallReport, error_class: ErrorClass | None) -> str | None:
     """Return the hash of the call's arguments if the caller's error made it fail; None if it isn't known."""
     if permit.arguments is not None and error_class in CALLER_CLASSES:
         return permit.arguments()
     return report.arguments
-
-
-def _message(error: BaseException | str) -> str:
-    """Return as much of the message as may be kept and sent: a tool's message has any length."""
-    if isinstance(error, str):
-        return considered(error)
-    try:
-        # Our own errors have one text for the model and one for operators. Events carry the operators'.
-        return considered(SwitchgearError.__str__(error) if isinstance(error, SwitchgearError) else str(error))
-    except Exception as broken:  # noqa: BLE001 - a user's __str__ may fail; the call must not
-        return f"(its message can't be read: {type(broken).__name__})"
-
-
-def _named(error_type: str | None, message: str | None) -> str | None:
-    return f"{error_type}: {message}" if error_type and message else error_type or message
-
-
-def _outcome(
-    permit: Permit, status: Status, duration_ms: float, error_class: ErrorClass | None, error_type: str | None
-) -> CallOutcome:
-    return CallOutcome(
-        permit.tool,
-        status,
-        duration_ms,
-        error_class,
-        error_type,
-        permit.probe,
-        permit.generation,
-        permit.served_by,
-        _state_at_start(permit),
-    )
-
-
-def _state_at_start(permit: Permit) -> CircuitState:
-    """Return the circuit's state when it gave the permit. The call may have changed it since."""
-    if permit.probe:
-        return "half_open"
-    circuit = permit.circuit
-    if circuit is None:  # no circuit was asked, or an operator switched the fleet's circuit off
-        return "open" if permit.generation is None else "disabled"
-    state = circuit.breaker.state
-    return state if state in {"disabled", "metrics_only"} else "closed"

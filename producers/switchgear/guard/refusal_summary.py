@@ -29,7 +29,7 @@ It is a tuple because every refusal makes one.
 
 
 class _Refusals(msgspec.Struct):
-    """The refusals of one tool by one source."""
+    """The refusals of one tool, or of one of its targets, by one source."""
 
     last_sent: float
     count: int = 0
@@ -44,7 +44,7 @@ class _Refusals(msgspec.Struct):
 
 
 class RefusalReporter:
-    """Sends at most one ``rejected`` event per second for each tool and source, with the number of refusals.
+    """Sends at most one ``rejected`` event per second for each tool, target and source, with the number of refusals.
 
     A loop that calls an open circuit costs Kafka one event per second. The first refusal is sent at once. The following ones
     are summed until a second has passed, and sent with the next one or by :meth:`sweep`. Their event carries the time of the
@@ -55,8 +55,8 @@ class RefusalReporter:
         self._emitter = emitter
         self._clock = clock
         self._wall = wall
-        self._tools: dict[tuple[str, str, str | None], _Refusals] = {}
-        """By tool, source and family."""
+        self._tools: dict[tuple[str, str, str | None, str], _Refusals] = {}
+        """By tool, source, family and target."""
         self.forked()
         call_in_child(self.forked)
 
@@ -74,7 +74,7 @@ class RefusalReporter:
         if now is None:
             now = self._clock()
         refusal = (rejection, now, caller, served_by, fallback_tool)
-        key = rejection.tool, rejection.source, rejection.family
+        key = rejection.tool, rejection.source, rejection.family, rejection.target
         known = self._tools.get(key) or self._tools.setdefault(key, _Refusals(now - REFUSAL_INTERVAL_S))
         if not probe_requested:  # without the lock: Python changes threads only at calls and loops
             known.count += 1
@@ -124,6 +124,7 @@ def _event(refusal: _Refusal, count: int, probe_requested: bool) -> Event:
         user_id=caller.user_id,
         session_id=caller.session_id,
         request_id=caller.request_id,
+        target=caller.target or rejection.target or None,
         probe_requested=probe_requested,
         metadata=metadata,
     )

@@ -15,6 +15,7 @@ import msgspec
 
 from switchgear.breaker.ramp import RECOVERY
 from switchgear.breaker.values import Cause
+from switchgear.guard.targets import plain
 from switchgear.redaction import MOST_NAME, one_line, redact
 from switchgear_schemas.enums import CircuitScope, CircuitState
 from switchgear_schemas.errors import SwitchgearError
@@ -35,13 +36,14 @@ class Caller(NamedTuple):
 NO_CALLER: Final = Caller()
 
 
-def caller_of(user_id: object, session_id: object, request_id: object) -> Caller:
-    """Return the ids as text. A number or a UUID is written out; None stays None."""
-    if not (user_id or session_id or request_id):
+def caller_of(user_id: object, session_id: object, request_id: object, target: object = "") -> Caller:
+    """Return the ids as text. A number or a UUID is written out; None stays None. What can't be a target is none."""
+    if not (user_id or session_id or request_id or target):
         return NO_CALLER
+    about = plain(target) if target else ""
     if isinstance(user_id, str) and isinstance(session_id, str | None) and isinstance(request_id, str | None):
-        return Caller(user_id, session_id, request_id)
-    return Caller(_as_text(user_id) or "", _as_text(session_id), _as_text(request_id))
+        return Caller(user_id, session_id, request_id, about)
+    return Caller(_as_text(user_id) or "", _as_text(session_id), _as_text(request_id), about)
 
 
 def _as_text(identifier: object) -> str | None:
@@ -68,6 +70,7 @@ _WHAT: Final = {
 }
 """The message for operators, by what refused. The default names the circuit."""
 _CIRCUIT: Final = "The {0.source} circuit of {0.tool} {1}"
+_TARGET_CIRCUIT: Final = "The {0.source} circuit of {0.tool} for {0.target} {1}"
 _FAMILY_CIRCUIT: Final = "The {0.source} circuit of {0.family}, the server of {0.tool}, {1}"
 
 Source = Literal["local", "fleet", "session", "duplicate", "caller", "credential"]
@@ -106,6 +109,8 @@ class Rejection(msgspec.Struct, frozen=True):
     """The tool's family, if its circuit refused: the server is down. Then all values but ``tool`` are about the family."""
     failures: int = 0
     """How many of the caller's last calls were rejected in a row, if the source is ``caller`` or ``credential``."""
+    target: str = ""
+    """What the refused calls are about, such as a host. Empty if the whole tool is refused."""
 
     def __bool__(self) -> Literal[False]:
         return False
@@ -114,15 +119,16 @@ class Rejection(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """What to show to the model: what is wrong, when to try again, and what to use instead. One line of bounded length."""
         tool = one_line(self.tool, MOST_NAME)
+        about = f" for {one_line(self.target, MOST_NAME)}" if self.target else ""
         advice = _ADVICE.get(self.source)
         words_of = _TEXTS.get(self.source)
         if words_of is not None:
-            return f"{words_of(self, tool)} {advice}"
+            return f"{words_of(self, tool + about)} {advice}"
         if advice is not None:
             return f"The tool {tool} was not called: {one_line(self.reason, _MOST_OF_A_REASON)}. {advice}"
         circuit = f"(circuit {self.state.replace('_', ' ')})"
         recovers = self.state == "closed"
-        it = "it again" if self.family is None else f"any tool of {one_line(self.family, MOST_NAME)}"
+        it = f"it{about} again" if self.family is None else f"any tool of {one_line(self.family, MOST_NAME)}"
         if recovers:
             what = (
                 f"The tool {tool}"
@@ -131,10 +137,10 @@ class Rejection(msgspec.Struct, frozen=True):
             )
             why = one_line(self.reason.removeprefix(RECOVERY), _MOST_OF_A_REASON)
             words = [
-                f"{what} is recovering, and only some calls are let through. This one was not{f' ({why})' if why else ''}."
+                f"{what} is recovering{about}, and only some calls are let through. This one was not{f' ({why})' if why else ''}."
             ]
         elif self.family is None:
-            words = [f"The tool {tool} is unavailable {circuit}."]
+            words = [f"The tool {tool} is unavailable{about} {circuit}."]
         else:
             wrong = "must not be used" if self.state == "forced_open" else "does not answer"
             words = [
@@ -199,6 +205,7 @@ class CircuitOpenError(SwitchgearError):
     last_error: str | None
     fallback: str | None
     family: str | None
+    target: str
 
     if TYPE_CHECKING:
 
@@ -244,6 +251,8 @@ class CircuitOpenError(SwitchgearError):
         why = f" ({rejection.reason})" if rejection.reason else ""
         wait = "" if rejection.retry_after_s is None else f"; try again in {rejection.retry_after_s:.1f} s"
         default = _CIRCUIT if rejection.family is None else _FAMILY_CIRCUIT
+        if rejection.target:
+            default = _TARGET_CIRCUIT
         state = "recovers" if rejection.state == "closed" else f"is {rejection.state}"
         what = _WHAT.get(rejection.source, default).format(rejection, state)
         return f"{what}{why}{wait}."

@@ -45,7 +45,7 @@ def _is_part_of_probe(call: Call, family: str | None) -> bool:
 
 def _call_unguarded(call: Call) -> Rejection | None:
     """Call the tool itself, whatever its circuit says. A session's limits hold."""
-    answer = call.plan.runtime.unguarded(call.tool)
+    answer = call.plan.runtime.unguarded(call.tool, call.target)
     if isinstance(answer, Rejection):
         return answer
     call.permitted(answer)
@@ -69,8 +69,8 @@ def _call_chain(call: Call, chain: tuple[str, ...], refusal: Rejection) -> Waits
         arguments = _arguments_for(call, name, found.tool)
         if arguments is None:
             continue
-        caller = found.plan.caller(*arguments)
-        answer = runtime.ask(name, caller, arguments=_parameters_of(found, arguments))
+        caller, target = found.plan.caller(*arguments), _target_of(found, arguments)
+        answer = runtime.ask(name, caller, arguments=_parameters_of(found, arguments), target=target)
         if isinstance(answer, PendingProbe):
             answer = yield answer
         if isinstance(answer, Permit):
@@ -129,6 +129,10 @@ def _arguments_for(call: Call, name: str, target: ToolFunction) -> Arguments | N
 
 def _parameters_of(fallback: Guarded, arguments: Arguments) -> Callable[[], str | None]:
     return lambda: fallback.plan.parameters(fallback.tool.call, *arguments)
+
+
+def _target_of(fallback: Guarded, arguments: Arguments) -> Callable[[str], str]:
+    return lambda rule: fallback.plan.target(rule, fallback.tool.call, *arguments)
 
 
 def _adapt(plan: GuardPlan, target: str, given: Arguments) -> Arguments | None:

@@ -18,10 +18,11 @@ from switchgear.caching.repeated_calls import DuplicateCounter
 from switchgear.caching.single_flight import SingleFlight
 from switchgear.classify.result import text_rule
 from switchgear.fallback import NO_GROUP, Chains, FallbackMap, Group, StandIns
-from switchgear.guard.caller_errors import CallerErrorLimit, CallerErrors
+from switchgear.guard.caller_errors import CallerErrorLimit, CallerErrors, run_name
 from switchgear.guard.decision import CircuitDecision, PendingProbe
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
+from switchgear.guard.targets import target_of
 from switchgear.guard.time_limit import TimedThreads
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
@@ -100,20 +101,25 @@ class Runtime:
         caller: Caller = NO_CALLER,
         *,
         arguments: Arguments | None = None,
+        target: Callable[[str], str] | None = None,
     ) -> Permit | Rejection | PendingProbe:
         """Ask the session's limits, then the circuits. Pass a PendingProbe to :meth:`wait` or :meth:`until`.
 
-        ``arguments`` returns the hash of the call's arguments, if they are known.
+        If the call's arguments are known, ``arguments`` returns their hash, and ``target`` what they name by a policy's ``target``.
         """
         self.start()
         session = session_of(self)
+        decision = self.decision if session is None else session.decision
+        if target is not None or caller.target:
+            caller = _aimed(decision.target_rule(tool), caller, target)
         limit = self.caller_error_limit(session, caller.session_id)
         if session is None and limit is None:
             return self.decision.acquire(tool, caller)
         refusal = None if session is None else session.check_limits(tool)
         if refusal is not None:
             return refusal
-        trial = limit.admit(tool, arguments) if limit is not None and limit.runs else None
+        run = run_name(tool, caller.target)
+        trial = limit.admit(run, arguments) if limit is not None and limit.runs else None
         if isinstance(trial, Rejection):
             return trial
         answer: Permit | Rejection | PendingProbe
@@ -125,7 +131,7 @@ class Runtime:
             if isinstance(answer, Permit):
                 answer.trial = trial
             else:  # a circuit refuses, or has still to decide
-                limit.give_back(tool, trial)
+                limit.give_back(run, trial)
         return answer if isinstance(answer, PendingProbe) else self._counted(answer, session, limit)
 
     def wait(self, pending: PendingProbe) -> Permit | Rejection:
@@ -191,11 +197,12 @@ class Runtime:
     ) -> Generator[PendingProbe, Permit | Rejection, Permit | Rejection]:
         """Yield what to wait for and take the answer. Return the permit, or the refusal after reporting it."""
         arguments = None if given is None else functools.partial(self._hash_of, tool, given)
+        target = None if given is None else functools.partial(_target_in, given)
         refusal: Rejection | None = None
         for name in (tool, *(self.chain(tool) if fallbacks else ())):
             if refusal is not None and (name not in fallbacks or self.is_open(name)):
                 continue
-            answer = self.ask(name, caller, arguments=arguments)
+            answer = self.ask(name, caller, arguments=arguments, target=target)
             if isinstance(answer, PendingProbe):
                 answer = yield answer
             if isinstance(answer, Permit):
@@ -221,9 +228,10 @@ class Runtime:
         found: Permit | Rejection = ended.value
         return found
 
-    def unguarded(self, tool: str) -> Permit | Rejection:
-        """Return a permit without asking a circuit. A session's limits hold."""
-        permit = Permit(self.decision.reporter, tool, None, None, self.clock(), None)
+    def unguarded(self, tool: str, target: Callable[[str], str]) -> Permit | Rejection:
+        """Return a permit without asking a circuit. A session's limits hold. For ``target``, see :meth:`ask`."""
+        caller = _aimed(self.decision.target_rule(tool), NO_CALLER, target)
+        permit = Permit(self.decision.reporter, tool, None, None, self.clock(), None, caller)
         session = session_of(self)
         return self._counted(permit, session, self.caller_error_limit(session))
 
@@ -332,6 +340,18 @@ class Runtime:
             return counted_in
         answer.sessions = counted_in
         return answer
+
+
+def _aimed(rule: str | None, caller: Caller, target: Callable[[str], str] | None) -> Caller:
+    """Return the caller with what the call is about. Without a ``rule`` in a policy no targets are kept apart."""
+    if rule is None:
+        return caller._replace(target="") if caller.target else caller
+    found = caller.target or ("" if target is None else target(rule))
+    return caller._replace(target=found) if found else caller
+
+
+def _target_in(given: Mapping[str, Any], rule: str) -> str:
+    return target_of(rule, given)
 
 
 def _in_session(session: Session, caller: Caller) -> Caller:

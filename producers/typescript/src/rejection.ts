@@ -12,6 +12,8 @@ const MOST_OF_A_REASON = 400;
 const CREDENTIAL_ADVICE = "Sign in again, or use another tool.";
 const SESSION_ADVICE = "Do not call any tool again in this session; finish with what you have.";
 
+export type { CircuitScope };
+
 /** What refused: this process's circuit, the fleet's, a limit of the session, or the caller's credential, which the tool rejected. */
 export type RefusalSource = "local" | "fleet" | "session" | "credential";
 
@@ -37,6 +39,8 @@ export interface RejectionValues {
   readonly family: string | null;
   /** How many calls with the credential were rejected in a row, if that is the source. */
   readonly failures?: number;
+  /** What the refused calls are about, such as a host. Empty if the whole tool is refused. */
+  readonly target: string;
 }
 
 /** A refused call. `allowed` is false, where that of a permit is true. */
@@ -54,6 +58,7 @@ export class Rejection implements RejectionValues {
   readonly cause: Cause | null;
   readonly family: string | null;
   readonly failures: number;
+  readonly target: string;
 
   constructor(values: Pick<RejectionValues, "tool" | "state" | "source"> & Partial<RejectionValues>) {
     this.tool = values.tool;
@@ -68,6 +73,7 @@ export class Rejection implements RejectionValues {
     this.cause = values.cause ?? null;
     this.family = values.family ?? null;
     this.failures = values.failures ?? 0;
+    this.target = values.target ?? "";
   }
 
   /** What to show to the model: what is wrong, when to try again, and what to use instead. */
@@ -76,6 +82,7 @@ export class Rejection implements RejectionValues {
     if (this.source === "session") {
       return `The tool ${tool} was not called: ${oneLine(this.reason, MOST_OF_A_REASON)}. ${SESSION_ADVICE}`;
     }
+    const about = this.target === "" ? "" : ` for ${oneLine(this.target, MOST_NAME)}`;
     const family = this.family === null ? null : oneLine(this.family, MOST_NAME);
     if (this.source === "credential") {
       const server = family === null ? "" : `the server ${family} of `;
@@ -83,12 +90,14 @@ export class Rejection implements RejectionValues {
       return `Your credentials for ${server}the tool ${tool} were rejected ${times}, so it was not called. ${CREDENTIAL_ADVICE}`;
     }
     const recovers = this.state === "closed";
-    const words = [recovers ? this.#recovering(tool, family) : this.#unavailable(tool, family)];
+    const words = [recovers ? this.#recovering(tool, family, about) : this.#unavailable(tool, family, about)];
     const lastError = oneLine(redact(this.lastError ?? ""), MOST_OF_AN_ERROR).replace(/[.: ]+$/, "");
     if (lastError !== "") {
       words.push(`Its last error was: ${lastError}.`);
     }
-    words.push(recovers ? "Try again shortly." : this.#when(family === null ? "it again" : `any tool of ${family}`));
+    words.push(
+      recovers ? "Try again shortly." : this.#when(family === null ? `it${about} again` : `any tool of ${family}`),
+    );
     if (this.fallback !== null) {
       words.push(`Use ${oneLine(this.fallback, MOST_NAME)} instead.`);
     }
@@ -111,7 +120,7 @@ export class Rejection implements RejectionValues {
   /** Return the values alone. */
   values(): RejectionValues {
     const { tool, state, source, reason, retryAfterS, lastError, fallback, generation, scope, cause, family } = this;
-    const { failures } = this;
+    const { failures, target } = this;
     return {
       tool,
       state,
@@ -125,20 +134,21 @@ export class Rejection implements RejectionValues {
       cause,
       family,
       failures,
+      target,
     };
   }
 
-  #recovering(tool: string, family: string | null): string {
+  #recovering(tool: string, family: string | null, about: string): string {
     const what = family === null ? `The tool ${tool}` : `The server ${family} of the tool ${tool}`;
     const reason = this.reason.startsWith(RECOVERY) ? this.reason.slice(RECOVERY.length) : this.reason;
     const why = oneLine(reason, MOST_OF_A_REASON);
-    return `${what} is recovering, and only some calls are let through. This one was not${why === "" ? "" : ` (${why})`}.`;
+    return `${what} is recovering${about}, and only some calls are let through. This one was not${why === "" ? "" : ` (${why})`}.`;
   }
 
-  #unavailable(tool: string, family: string | null): string {
+  #unavailable(tool: string, family: string | null, about: string): string {
     const circuit = `(circuit ${this.state.replaceAll("_", " ")})`;
     if (family === null) {
-      return `The tool ${tool} is unavailable ${circuit}.`;
+      return `The tool ${tool} is unavailable${about} ${circuit}.`;
     }
     const wrong = this.state === "forced_open" ? "must not be used" : "does not answer";
     return `The tool ${tool} is unavailable: its server ${family} ${wrong} ${circuit}.`;

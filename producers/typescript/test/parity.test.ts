@@ -29,6 +29,7 @@ import { retryAfterIn, waitInData } from "../src/classify/waits.js";
 import { circuitId, readCircuitId, type CircuitScope } from "../src/circuit-ids.js";
 import { familyFinder } from "../src/families.js";
 import { readView } from "../src/fleet/view.js";
+import { hostOf, targetOf } from "../src/guard/targets.js";
 import { noticeOf } from "../src/prompts/notice.js";
 import { listedName } from "../src/prompts/tool-name.js";
 import { Rejection, type RejectionValues } from "../src/rejection.js";
@@ -59,6 +60,8 @@ interface Answers {
   asked: [unknown, number | null][];
   globs: [string, string, boolean][];
   families: [string, string, string | null][];
+  hosts: [string, string][];
+  targets: [string, Record<string, unknown>, string][];
   circuit_ids: [string, CircuitScope, string, string][];
   causes: [Record<string, unknown>, string][];
   numbers: [number, string, string][];
@@ -304,6 +307,15 @@ describe("the same answers as the Python client", () => {
     for (const [name, scope, whose, id] of answers.circuit_ids) {
       assert.equal(circuitId(name, scope, whose), id);
       assert.deepEqual(readCircuitId(id), { name, scope, whose });
+    }
+  });
+
+  it("a call is about the same target", () => {
+    for (const [url, host] of answers.hosts) {
+      assert.equal(hostOf(url), host, JSON.stringify(url.slice(0, 80)));
+    }
+    for (const [rule, named, target] of answers.targets) {
+      assert.equal(targetOf(rule, named), target, `${rule} ${JSON.stringify(named).slice(0, 80)}`);
     }
   });
 

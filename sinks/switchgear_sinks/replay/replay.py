@@ -95,6 +95,12 @@ class _Circuit:
         return next((phase for phase in reversed(self.phases) if phase.since <= moment), self.phases[0])
 
 
+def circuit_of(call: Execution, policy: BreakerPolicy) -> str:
+    """Return the id of the circuit that counts a call under a policy."""
+    target = "" if policy.target is None else call.target or ""
+    return circuit_id_of(call.tool_name, policy, call.user_id or "", call.session_id or "", target)
+
+
 class Fold:
     """Folds a history through one set of policies, call by call, in the order in which the calls ended.
 
@@ -116,7 +122,7 @@ class Fold:
             self.summary.never_made += 1
             return
         policy = self._policy_of(call.tool_name)
-        circuit_id = circuit_id_of(call.tool_name, policy, call.user_id or "", call.session_id or "")
+        circuit_id = circuit_of(call, policy)
         began_at = ended_at - (call.execution_time_ms or 0.0) / 1000
         circuit = self._circuits.get(circuit_id)
         if circuit is None:

@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from switchgear.breaker import Transition
-from switchgear.breaker.values import circuit_id_of
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.wire import Execution
-from switchgear_sinks.replay.replay import Fold
+from switchgear_sinks.replay.replay import Fold, circuit_of
 
 MOST_TRANSITIONS: Final = 1_000
 _REFUSING: Final = frozenset({"open", "half_open", "forced_open"})
@@ -77,7 +76,7 @@ class WhatIf:
 
     def _count(self, call: Execution, failed: int, succeeded: int) -> None:
         policy = self.policy_of(call.tool_name)
-        outage = self._open.get(circuit_id_of(call.tool_name, policy, call.user_id or "", call.session_id or ""))
+        outage = self._open.get(circuit_of(call, policy))
         if outage is not None:
             outage.failed += failed
             outage.succeeded += succeeded

@@ -16,6 +16,7 @@ RECORD: Final = (
     "tool_name",
     "family",
     "scope",
+    "target",
     "state",
     "previous_state",
     "version",
@@ -81,7 +82,7 @@ class CircuitsRepository:
         """Return the circuits that processes opened on their own evidence, by tool, service and scope; the newest refusal first.
 
         The fleet's circuit of the same tool may be closed. A process is left out once the tool has answered a later call of it.
-        The circuits of users, or of sessions, are one entry per service.
+        The circuits of users, of sessions, or of targets, are one entry per service.
 
         Args:
             since: Look for refusals from this time on, by the callers' clocks.
@@ -121,6 +122,7 @@ def _record(row: dict[str, Any]) -> dict[str, Any]:
     record["previous_state"] = record["previous_state"] or None
     record["last_error"] = record["last_error"] or None
     record["family"] = record["family"] or None
+    record["target"] = record["target"] or None
     record["leases"] = record["leases"] or []
     record["fallback"] = record["fallback"] or []
     record["counts"] = record["counts"] or {}

@@ -29,7 +29,7 @@ from tests.support.up import Up
 pytestmark = pytest.mark.timeout(400)
 ALL = [
     "settings", "files", "brokers", "topics", "replicas", "permissions", "broker's clock", "workers", "sinks", "alerts",
-    "circuits", "API", "events", "emitters' clocks", "worker's health", "ClickHouse",
+    "circuits", "API", "events", "emitters' clocks", "targets", "worker's health", "ClickHouse",
 ]  # fmt: skip
 
 
@@ -69,7 +69,9 @@ def test_doctor_finds_nothing_wrong_with_a_healthy_system(up):
     found = doctor(code=0, **in_system(up))
     assert list(found) == ALL
     status = {name: each["status"] for name, each in found.items()}
-    assert status == dict.fromkeys(ALL, "ok") | {"broker's clock": "skip", "alerts": "skip", "ClickHouse": "skip"}
+    others = {"broker's clock": "skip", "alerts": "skip", "ClickHouse": "skip", "targets": "warn"}
+    assert status == dict.fromkeys(ALL, "ok") | others
+    assert '[tools."fetch"] with target = "url.host"' in found["targets"]["todo"]
     assert found["brokers"]["seen"].endswith("Kafka 4.0 or later.")
     assert found["circuits"]["seen"].startswith("1 circuits") or found["circuits"]["seen"].startswith("2 circuits")
     assert found["workers"]["seen"].startswith("1 worker running. ")

@@ -9,38 +9,27 @@ from switchgear_schemas.enums import MAX_NAME_LENGTH
 from tests.support.table import table
 
 PIECES = (
-    "a",
-    "|",
-    "%",
-    "=",
-    "25",
-    "7C",
-    "user",
-    "session",
-    "family",
-    "|user=",
-    "|session=",
-    "|family",
-    "%7C",
-    "%25",
-    "\n",
+    *("a", "|", "%", "=", ":", "@", "25", "7C", "40", "3A", "user", "session", "family", "\n"),
+    *("|user=", "|session=", "|family", "%7C", "%25", "%40", "@a"),
 )
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=6).map("".join) | st.text(max_size=8)
-NAMES = (
-    st.builds(CircuitName, TEXTS)
-    | st.builds(CircuitName, TEXTS, st.just("family"))
-    | st.builds(CircuitName, TEXTS, st.sampled_from(("user", "session")), TEXTS)
-)
+NAMES = st.one_of(
+    st.tuples(TEXTS, st.sampled_from(("tool", "family")), st.just("")),
+    st.tuples(TEXTS, st.sampled_from(("user", "session", "target")), TEXTS),
+).map(CircuitName._make)
 HOSTILE = (
-    "|" * 256,
-    "%25" * 85,
-    "|user=" * 42,
-    "\ud800|user=\udfff",
-    "\0|family",
-    "|family|family",
-    "%7Cfamily",
-    "x\n|family",
-    "|family\n",
+    *(
+        "|" * 256,
+        "%25" * 85,
+        "|user=" * 42,
+        "\ud800|user=\udfff",
+        "\0|family",
+        "|family|family",
+        "%7Cfamily",
+        "x\n|family",
+        "|family\n",
+    ),
+    *("@" * 256, "@", "a@b", "%40", "@|family", "a@b|user=c@d", ":@:", "@:@"),
 )
 
 
@@ -51,7 +40,14 @@ HOSTILE = (
         (CircuitName("search", "user", "ana"), "search|user=ana"),
         (CircuitName("search", "session", "s|user=1"), "search|session=s|user=1"),
         (CircuitName("mcp:github", "family"), "mcp:github|family"),
+        (CircuitName("mcp:fetch:fetch", "target", "example.org"), "mcp:fetch:fetch@example.org"),
+        (CircuitName("mcp:fetch:fetch", "target", "[::1]"), "mcp:fetch:fetch@[%3A%3A1]"),
         (CircuitName("a|b%c|family2"), "a|b%c|family2"),
+        (CircuitName("mcp:@scope/server:tool"), "mcp:@scope/server:tool"),
+        (CircuitName("mcp:@scope/server", "family"), "mcp:@scope/server|family"),
+        (CircuitName("a@b", "target", "c"), "a@b@c"),
+        (CircuitName("a@b@c"), "a%40b%40c"),
+        (CircuitName("mcp:fetch:fetch@example.org"), "mcp:fetch:fetch%40example.org"),
         (CircuitName("search|user=ana"), "search%7Cuser=ana"),
         (CircuitName("search|user=ana", "user", "ben"), "search%7Cuser=ana|user=ben"),
         (CircuitName("mcp:github|family"), "mcp:github%7Cfamily"),
@@ -75,7 +71,9 @@ def test_no_name_has_the_id_of_another_circuit(one, other):
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize(("scope", "whose"), [("tool", ""), ("user", "|family"), ("session", "%7C"), ("family", "")])
+@pytest.mark.parametrize(
+    ("scope", "whose"), [("tool", ""), ("user", "|family"), ("session", "%7C"), ("target", "|family@:"), ("family", "")]
+)
 def test_a_hostile_name_keeps_its_circuits_apart(name, scope, whose):
     found = circuit_id(name, scope, whose)
     assert read_circuit_id(found) == (name, scope, whose)

@@ -136,8 +136,14 @@ export function statusOf(errorClass: ErrorClass): Status {
   return "error";
 }
 
-/** Return the id of the circuit that the policy's scope says. Without the user or session that it needs, return the tool's own. */
-export function circuitIdOf(tool: string, policy: Policy, userId: string, sessionId: string): string {
+/**
+ * Return the id of the circuit that counts a call: the target's if there is one, else by the policy's scope. Without the user or session
+ * that the scope needs, it is the tool's own.
+ */
+export function circuitIdOf(tool: string, policy: Policy, userId: string, sessionId: string, target = ""): string {
+  if (target !== "") {
+    return circuitId(tool, "target", target);
+  }
   if (policy.scope === "user" && userId !== "") {
     return circuitId(tool, "user", userId);
   }

@@ -79,12 +79,13 @@ export function readToolFailure(meta: unknown, now: number = Date.now() / 1000):
 
 /** The texts of refusals, in every language. Frameworks write their own words before and after. */
 const REFUSAL = new RegExp(
-  String.raw`\bThe tool [^\n]{1,100}? is unavailable(?:: its server [^\n]{1,100}? (?:does not answer|must not be used))? ` +
+  String.raw`\bThe tool [^\n]{1,100}? is unavailable` +
+    String.raw`(?:: its server [^\n]{1,100}? (?:does not answer|must not be used)| for [^\n]{1,100}?)? ` +
     String.raw`\(circuit (?:open|half open|forced open)\)\. ` +
-    String.raw`|\bThe (?:tool|server) [^\n]{1,200}? is recovering, and only some calls are let through\. This one was not\b` +
+    String.raw`|\bThe (?:tool|server) [^\n]{1,200}? is recovering(?: for [^\n]{1,100}?)?, and only some calls are let through\. This one was not\b` +
     String.raw`|\bThe tool [^\n]{1,100}? was not called: [^\n]{0,420}?\. ` +
     String.raw`Do not (?:call any tool again in this session; finish|repeat this call; use|call it again now; go on without it)\b` +
-    String.raw`|\bYour last (?:call|[0-9]{1,9} calls) of [^\n]{1,100}? (?:was|were) rejected[^\n]{0,320}?\. ` +
+    String.raw`|\bYour last (?:call|[0-9]{1,9} calls) of [^\n]{1,205}? (?:was|were) rejected[^\n]{0,320}?\. ` +
     String.raw`Change the arguments or use another tool\.` +
     String.raw`|\bYour credentials for (?:the server [^\n]{1,100}? of )?the tool [^\n]{1,100}? were rejected ` +
     String.raw`(?:once|[0-9]{1,9} times in a row), so it was not called\. Sign in again, or use another tool\.`,

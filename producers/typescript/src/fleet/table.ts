@@ -10,7 +10,7 @@ export class CircuitTable {
   onView: ((view: CircuitView) => void) | null = null;
   malformed = 0;
   #views = new Map<string, CircuitView>();
-  /** By tool, the number of its circuits of users or sessions. */
+  /** By tool, the number of its circuits of users, sessions or targets. */
   readonly #scoped = new Map<string, number>();
 
   get size(): number {
@@ -30,7 +30,7 @@ export class CircuitTable {
     return mode === "local_only" || mode === "deny" ? [] : [...this.#views.values()];
   }
 
-  /** Return whether the tool has circuits of users or sessions. */
+  /** Return whether the tool has circuits of users, sessions or targets. */
   isScoped(tool: string): boolean {
     return this.#scoped.has(tool);
   }
@@ -80,7 +80,7 @@ export class CircuitTable {
   }
 
   #countScoped(view: CircuitView, by: 1 | -1): void {
-    if (view.scope === "user" || view.scope === "session") {
+    if (view.scope === "user" || view.scope === "session" || view.scope === "target") {
       const count = (this.#scoped.get(view.tool) ?? 0) + by;
       if (count === 0) {
         this.#scoped.delete(view.tool);

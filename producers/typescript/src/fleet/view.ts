@@ -21,6 +21,8 @@ export interface CircuitView {
   readonly generation: number;
   /** The cause in words. */
   readonly reason: string;
+  /** The rule or command that decided. */
+  readonly causeRule: string | undefined;
   /** The reason that the cause itself names. */
   readonly causeReason: string | undefined;
   readonly openUntil: number | null;
@@ -77,6 +79,7 @@ export function readView(record: unknown): CircuitView | null {
     version: version as number,
     generation: generation as number,
     reason: cause === null ? "" : causeInWords(cause),
+    causeRule: typeof cause?.["rule"] === "string" ? cause["rule"] : undefined,
     causeReason: typeof cause?.["reason"] === "string" ? cause["reason"] : undefined,
     openUntil: instant(record["open_until"]),
     leases: leases.map((lease) => ({
@@ -104,6 +107,7 @@ export function denial(circuitId: string): CircuitView {
     version: 0,
     generation: 0,
     reason: "the fleet's state is unavailable",
+    causeRule: undefined,
     causeReason: undefined,
     openUntil: null,
     leases: [],

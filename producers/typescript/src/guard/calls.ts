@@ -32,7 +32,12 @@ export interface CallContext {
 }
 
 /** Ask for a permit: the session's limits, then the circuits. */
-export async function acquire(context: CallContext, tool: string, ids: CallerIds): Promise<Permit | Rejection> {
+export async function acquire(
+  context: CallContext,
+  tool: string,
+  ids: CallerIds,
+  args: readonly unknown[] = [],
+): Promise<Permit | Rejection> {
   const starting = context.start();
   if (starting !== null) {
     await starting;
@@ -43,7 +48,7 @@ export async function acquire(context: CallContext, tool: string, ids: CallerIds
     context.reporter.fleet?.refusals.refused(refusal, caller);
     return refusal;
   }
-  const answer = await context.decision.acquire(tool, caller);
+  const answer = await context.decision.acquire(tool, caller, args);
   if (answer.allowed) {
     count(context, answer);
   }
@@ -59,7 +64,7 @@ export async function run(
   self?: unknown,
 ): Promise<unknown> {
   const ids = idsOf(context, guarded.options, args);
-  const answer = await acquire(context, tool, ids);
+  const answer = await acquire(context, tool, ids, args);
   if (answer.allowed) {
     return execute(context, answer, guarded, args, self);
   }
@@ -75,7 +80,7 @@ export async function* runStream(
   self?: unknown,
 ): AsyncGenerator<unknown, unknown, unknown> {
   const ids = idsOf(context, guarded.options, args);
-  const permit = await acquire(context, tool, ids);
+  const permit = await acquire(context, tool, ids, args);
   if (!permit.allowed) {
     if (permit.source !== "session") {
       context.reporter.fleet?.refusals.refused(permit, callerIn(context, ids));
@@ -204,7 +209,7 @@ async function fallBack(
       if (refusal.state === "forced_open") {
         break;
       }
-      const permit = context.decision.unguarded(name, caller); // every circuit is open: a call is no worse than none
+      const permit = context.decision.unguarded(name, caller, args); // every circuit is open: a call is no worse than none
       count(context, permit);
       return execute(context, permit, guarded, args, self);
     }
@@ -218,12 +223,13 @@ async function fallBack(
       named ??= name;
       continue;
     }
-    const permit = await context.decision.acquire(name, caller);
+    const adapted = adapt?.(name, ...(args as never[])) ?? args;
+    const permit = await context.decision.acquire(name, caller, adapted);
     if (permit.allowed) {
       count(context, permit);
       permit.isFallback = true;
       refusals?.refused(refusal, caller, name);
-      return execute(context, permit, standIn, adapt?.(name, ...(args as never[])) ?? args, self);
+      return execute(context, permit, standIn, adapted, self);
     }
   }
   refusals?.refused(refusal, caller);

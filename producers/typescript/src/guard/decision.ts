@@ -1,10 +1,11 @@
 import { recoveryInWords } from "../breaker/ramp.js";
 import { PASSING } from "../breaker/states.js";
 import type { BreakerPermit, BreakerRejection } from "../breaker/values.js";
+import { circuitId } from "../circuit-ids.js";
 import type { Family, FamilyOf } from "../families.js";
 import type { CircuitView } from "../fleet/view.js";
 import { Rejection } from "../rejection.js";
-import type { Caller } from "./caller.js";
+import { aimed, type Caller } from "./caller.js";
 import type { Held } from "./credentials.js";
 import type { FleetCircuits, GatewayPermit } from "./fleet-circuits.js";
 import type { LocalCircuit, LocalCircuits } from "./local-circuits.js";
@@ -40,10 +41,11 @@ export class Decision {
     this.#fleet = reporter.fleet;
   }
 
-  /** Decide. Only a probe of the fleet takes time. */
-  acquire(tool: string, caller: Caller): Permit | Rejection | Promise<Permit | Rejection> {
+  /** Decide. Only a probe of the fleet takes time. The arguments say what the call is about, if the policy has a `target`. */
+  acquire(tool: string, ids: Caller, args: readonly unknown[] = []): Permit | Rejection | Promise<Permit | Rejection> {
     const { clock, overdue } = this.reporter;
     overdue.look(clock.now());
+    const caller = aimed(ids, this.#targetRule(tool), args);
     const family = this.familyOf(tool);
     const decided = this.#byFleet(tool, caller, family);
     if (decided instanceof Rejection) {
@@ -104,8 +106,9 @@ export class Decision {
   }
 
   /** Return whether a call would be refused now. It takes nothing and asks no gateway. */
-  isOpen(tool: string, caller: Caller): boolean {
+  isOpen(tool: string, ids: Caller): boolean {
     this.reporter.overdue.look(this.reporter.clock.now());
+    const caller = aimed(ids, this.#targetRule(tool), []);
     const family = this.familyOf(tool);
     const ofFamily = family === null ? "passes" : this.#familyIsOpen(family);
     if (ofFamily === "refuses") {
@@ -120,7 +123,7 @@ export class Decision {
         return false;
       }
     }
-    const circuit = this.local.known(tool, caller.userId, caller.sessionId);
+    const circuit = this.local.known(tool, caller.userId, caller.sessionId, caller.target);
     if (circuit === null) {
       return false;
     }
@@ -135,7 +138,8 @@ export class Decision {
   }
 
   /** Return a permit for a call that goes whatever the circuits say, because nothing else is left. It counts nowhere but in its event. */
-  unguarded(tool: string, caller: Caller): Permit {
+  unguarded(tool: string, ids: Caller, args: readonly unknown[]): Permit {
+    const caller = aimed(ids, this.#targetRule(tool), args);
     const started = this.reporter.clock.now();
     return new Permit(this.reporter, {
       tool,
@@ -148,6 +152,11 @@ export class Decision {
       gateway: null,
       held: [],
     });
+  }
+
+  /** Return the `target` in force: the fleet's, so that all processes keep the same circuits, else that of the process's policy. */
+  #targetRule(tool: string): string | null {
+    return this.#fleet?.circuit(circuitId(tool))?.target ?? this.local.targetRule(tool);
   }
 
   #byFleet(tool: string, caller: Caller, family: Family | null): FleetDecision {
@@ -207,7 +216,7 @@ export class Decision {
     view: CircuitView | null,
     familyProbe: boolean,
   ): { circuit: LocalCircuit; permit: BreakerPermit | null } | Rejection {
-    const circuit = this.local.get(tool, caller.userId, caller.sessionId);
+    const circuit = this.local.get(tool, caller.userId, caller.sessionId, caller.target);
     const answer = circuit.breaker.tryAcquire(this.reporter.clock.now());
     if (answer.ok) {
       return { circuit, permit: answer };
@@ -261,9 +270,8 @@ export class Decision {
 
   #localRefusal(tool: string, refused: BreakerRejection, circuit: LocalCircuit, view: CircuitView | null): Rejection {
     const { reason, lastError } = circuit.words();
-    const { family, breaker } = circuit;
+    const { family, scope, target } = circuit;
     const { state, retryAfterS, cause } = refused;
-    const own = breaker.circuitId === tool ? "tool" : breaker.policy.scope;
     return new Rejection({
       tool,
       state,
@@ -272,9 +280,10 @@ export class Decision {
       retryAfterS,
       lastError,
       generation: view?.generation ?? null,
-      scope: family !== null ? "family" : this.ofSession ? "session" : own,
+      scope: this.ofSession ? "session" : scope,
       cause,
       family,
+      target,
     });
   }
 }

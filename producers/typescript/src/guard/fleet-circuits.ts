@@ -1,5 +1,5 @@
 import { admits, phaseOf, recoveryInWords } from "../breaker/ramp.js";
-import { circuitId } from "../circuit-ids.js";
+import { circuitId, readCircuitId } from "../circuit-ids.js";
 import { retryAfterIn } from "../classify/waits.js";
 import { isRecord } from "../classify/tool-failure.js";
 import type { Emitter } from "../emitter/emitter.js";
@@ -87,6 +87,9 @@ export class FleetCircuits {
     const { table } = this.follower;
     const mode = this.mode;
     const view = table.get(circuitId(tool), mode);
+    if (mode !== "deny" && caller.target !== "") {
+      return table.get(circuitId(tool, "target", caller.target), mode) ?? (isCommanded(view) ? view : null);
+    }
     if (mode === "deny" || !table.isScoped(tool)) {
       return view;
     }
@@ -226,6 +229,7 @@ export class FleetCircuits {
       scope: view.scope,
       cause: null,
       family: view.scope === "family" ? view.tool : null,
+      target: view.scope === "target" ? readCircuitId(view.circuitId).whose : "",
     };
   }
 
@@ -254,4 +258,12 @@ export class FleetCircuits {
       this.onFamily?.(view.tool, lets);
     }
   }
+}
+
+/**
+ * Return whether an operator's command on the tool's own circuit holds for its targets, too. What that circuit counts says nothing about
+ * them: calls that name no target.
+ */
+function isCommanded(view: CircuitView | null): boolean {
+  return view !== null && (view.overrides || view.forced || view.causeRule === "command");
 }

@@ -8,7 +8,8 @@ import {
   type BreakerPermit,
   type Transition,
 } from "../breaker/values.js";
-import { circuitId as idOf } from "../circuit-ids.js";
+import { circuitId as idOf, readCircuitId } from "../circuit-ids.js";
+import type { CircuitScope } from "../rejection.js";
 import { redact } from "../text/redact.js";
 import type { Warnings } from "../wire/warnings.js";
 
@@ -25,13 +26,20 @@ const LOOKED_AT = 8;
 export class LocalCircuit {
   /** Message of the last failure that counted, with its secrets. */
   #lastError: string | null = null;
+  readonly scope: CircuitScope;
+  /** What the calls that it counts are about. Empty unless the tool's policy keeps targets apart. */
+  readonly target: string;
   #words: { cause: Cause | null; error: string | null; reason: string; shown: string | null } | null = null;
 
   constructor(
     readonly breaker: Breaker,
     /** Whose circuit it is; null for the circuit of a tool. */
     readonly family: string | null = null,
-  ) {}
+  ) {
+    const { scope, whose } = readCircuitId(breaker.circuitId);
+    this.scope = scope;
+    this.target = scope === "target" ? whose : "";
+  }
 
   /** Record how a call ended. `error` is kept if it counts as a failure. */
   record(now: number, result: Result, permit: BreakerPermit | null, error: string | null): void {
@@ -60,9 +68,9 @@ interface ToolCircuits {
 }
 
 /**
- * The process's circuits by tool, user or session, made when they are first needed.
+ * The process's circuits by tool, user, session or target, made when they are first needed.
  *
- * Invented names can't make it forget a failing tool. Beyond the limits one more user or session shares its tool's circuit, and the
+ * Invented names can't make it forget a failing tool. Beyond the limits one more user or target shares its tool's circuit, and the
  * calls of one more tool pass uncounted. Idle circuits make room. Open, half-open, commanded and counting circuits never do.
  */
 export class LocalCircuits {
@@ -86,7 +94,7 @@ export class LocalCircuits {
   }
 
   /** Return the circuit that decides on a call. */
-  get(tool: string, userId: string, sessionId: string): LocalCircuit {
+  get(tool: string, userId: string, sessionId: string, target = ""): LocalCircuit {
     let known = this.#tools.get(tool);
     if (known === undefined) {
       if (this.#tools.size >= this.limit) {
@@ -99,7 +107,7 @@ export class LocalCircuits {
       known = { policy: this.#policyOf(tool), circuits: new Map() };
       this.#tools.set(tool, known);
     }
-    let circuitId = circuitIdOf(tool, known.policy, userId, sessionId);
+    let circuitId = circuitIdOf(tool, known.policy, userId, sessionId, target);
     if (!known.circuits.has(circuitId) && known.circuits.size >= this.limitPerTool) {
       this.#retire(known);
       circuitId = known.circuits.size >= this.limitPerTool ? idOf(tool) : circuitId; // the tool's own may be one beyond the limit
@@ -114,9 +122,14 @@ export class LocalCircuits {
   }
 
   /** Return the circuit that decides on a call, if there is one already. */
-  known(tool: string, userId: string, sessionId: string): LocalCircuit | null {
+  known(tool: string, userId: string, sessionId: string, target = ""): LocalCircuit | null {
     const known = this.#tools.get(tool);
-    return known?.circuits.get(circuitIdOf(tool, known.policy, userId, sessionId)) ?? null;
+    return known?.circuits.get(circuitIdOf(tool, known.policy, userId, sessionId, target)) ?? null;
+  }
+
+  /** Return the `target` of the tool's policy. */
+  targetRule(tool: string): string | null {
+    return (this.#tools.get(tool)?.policy ?? this.#policyOf(tool)).target;
   }
 
   /** Return every circuit of this moment. */

@@ -1,6 +1,7 @@
 import type { BreakerPermit, ResultKind, Status } from "../breaker/values.js";
 import { LEAST_OVERDUE_MS, familyResultKind, resultKind, statusOf } from "../breaker/values.js";
 import type { ErrorClass } from "../breaker/policy.js";
+import { outageInText } from "../classify/by-text.js";
 import { IGNORE, checkedClass, type Classification, type Classifier } from "../classify/classification.js";
 import { classify } from "../classify/classify.js";
 import { MOST, type ExecutionInput } from "../emitter/execution.js";
@@ -18,6 +19,8 @@ import { totalTokens, type SessionLimits, type Usage } from "./session-limits.js
 
 /** The most characters of a message that `redact` looks at. */
 const CONSIDERED = 4_001;
+/** `error_type` of an outage that a tool reported of the call's target. The tool answered, so it says nothing about its server. */
+const TARGET_ERROR = "TargetError";
 /** Classes of errors that a session's `maxFailures` doesn't count: no tool failed. */
 const NOT_FAILED: readonly ErrorClass[] = ["cancelled", "policy"];
 
@@ -187,10 +190,13 @@ export class Reporter {
       LEAST_OVERDUE_MS;
     const classification =
       failed === undefined ? given : givenUp(failed.error, given ?? this.classify(failed.error), waitedMs, limitMs);
-    const errorClass = classification?.errorClass ?? null;
-    const status: Status = failed === undefined ? "success" : statusOf(errorClass ?? "unknown");
-    const errorType = failed === undefined ? null : typeOf(failed.error);
     const message = failed === undefined ? null : this.#messageOf(failed.error);
+    const ofServer = classification?.errorClass ?? null;
+    // A failed answer about one target is about that target, so its text may count there.
+    const ofTarget = ofServer === "tool" && caller.target !== "" ? outageInText(message ?? "") : null;
+    const errorClass = ofTarget ?? ofServer;
+    const status: Status = failed === undefined ? "success" : statusOf(errorClass ?? "unknown");
+    const errorType = failed === undefined ? null : ofTarget === null ? typeOf(failed.error) : TARGET_ERROR;
     const named = [errorType, message].filter(Boolean).join(": ") || null;
     const retryAfterS = classification?.retryAfterS ?? null;
     const credential = errorClass === "auth" ? this.credentials.holderOf(caller) : "";
@@ -210,7 +216,7 @@ export class Reporter {
       circuit.record(now, { ...result, kind }, breakerPermit, named);
     }
     if (family?.circuit) {
-      const kind = familyResultKind(status, errorClass, family.circuit.breaker.policy);
+      const kind = familyResultKind(status, ofServer, family.circuit.breaker.policy);
       family.circuit.record(now, { ...result, kind }, family.breakerPermit, named);
     }
     permit.session?.ended(values, failed !== undefined && !NOT_FAILED.includes(errorClass ?? "unknown"));

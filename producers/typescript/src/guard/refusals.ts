@@ -23,7 +23,7 @@ interface Refusal {
 }
 
 /**
- * Sends at most one `rejected` event per second for each tool and source, with the number of refusals. A loop that calls an open
+ * Sends at most one `rejected` event per second for each tool, target and source, with the number of refusals. A loop that calls an open
  * circuit costs one event per second.
  */
 export class RefusalReporter {
@@ -38,7 +38,7 @@ export class RefusalReporter {
   /** Report one refused call. */
   refused(rejection: Rejection, caller: Caller, fallbackTool: string | null = null): void {
     const at = this.clock.wall();
-    const key = `${rejection.source} ${rejection.family ?? ""} ${rejection.tool}`;
+    const key = `${rejection.source} ${rejection.family ?? ""} ${rejection.target} ${rejection.tool}`;
     let sum = this.#sums.get(key);
     if (sum === undefined) {
       if (this.#sums.size >= MOST_KEPT) {
@@ -81,6 +81,7 @@ export class RefusalReporter {
       served_by: fallbackTool === null ? "none" : "fallback",
       ...(fallbackTool === null ? {} : { fallback_tool: fallbackTool }),
       ...caller.fields,
+      ...(rejection.target === "" ? {} : { target: rejection.target }),
       metadata: {
         refused: sum.count,
         refused_by: rejection.source,

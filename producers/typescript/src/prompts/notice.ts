@@ -6,6 +6,7 @@
  * and must not get into a system prompt.
  */
 import { PASSING } from "../breaker/states.js";
+import { circuitId, readCircuitId } from "../circuit-ids.js";
 import type { FamilyOf } from "../families.js";
 import type { CircuitView } from "../fleet/view.js";
 import type { Caller } from "../guard/caller.js";
@@ -144,12 +145,7 @@ export class NoticeBoard {
   /** Return the tools that the fleet's circuits refuse. After a circuit's wait the next call may probe. */
   #ofFleet(views: readonly CircuitView[], now: number, fallbacks: FallbackMap, caller: Caller): Unavailable[] {
     return views
-      .filter(
-        (view) =>
-          view.scope === "family" ||
-          view.circuitId === view.tool ||
-          toolOf(view.circuitId, view.scope, caller) !== null,
-      )
+      .filter((view) => view.scope === "family" || toolOf(view.circuitId, view.scope, caller) !== null)
       .filter(
         (view) =>
           !view.passes && (view.forced || (view.state === "open" && view.openUntil !== null && now < view.openUntil)),
@@ -179,7 +175,7 @@ export class NoticeBoard {
     for (const { breaker, family } of circuits) {
       const tool = family ?? toolOf(breaker.circuitId, breaker.policy.scope, caller);
       const until = tool === null || PASSING.includes(breaker.state) ? null : breaker.openAt(now);
-      const view = byId.get(breaker.circuitId) ?? byId.get(tool ?? "");
+      const view = byId.get(breaker.circuitId) ?? byId.get(circuitId(tool ?? ""));
       if (tool === null || until === null || view?.overrides) {
         continue;
       }
@@ -193,13 +189,7 @@ export class NoticeBoard {
 
 /** Return the tool of a circuit that decides for this caller, null for another one's circuit. */
 function toolOf(circuitId: string, scope: string, caller: Caller): string | null {
-  if (scope !== "user" && scope !== "session") {
-    return circuitId;
-  }
-  const owner = scope === "user" ? caller.userId : caller.sessionId;
-  const at = circuitId.lastIndexOf(`|${scope}=`);
-  if (at < 0) {
-    return owner === "" ? circuitId : null;
-  }
-  return circuitId.slice(at + scope.length + 2) === owner ? circuitId.slice(0, at) : null;
+  const { name, whose } = readCircuitId(circuitId);
+  const owner = scope === "user" ? caller.userId : scope === "session" ? caller.sessionId : "";
+  return whose === owner ? name : null;
 }

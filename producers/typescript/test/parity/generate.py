@@ -28,6 +28,7 @@ from switchgear.classify.tool_failure import META_KEY, is_refusal, tool_failure
 from switchgear.classify.waits import from_headers, in_data
 from switchgear.follower.view import CauseView
 from switchgear.guard.rejections import Rejection
+from switchgear.guard.targets import host_of, target_of
 from switchgear.prompts import Unavailable, listed_name, notice
 from switchgear.redaction import one_line, redact
 from switchgear_schemas.circuit_ids import circuit_id
@@ -371,6 +372,11 @@ PATTERNS = ["mcp:*:*", "", "mcp:*:*,http:*", "*:*"]
 MARKED = [
     "search",
     "a|b",
+    "a@b",
+    "mcp:@scope/x:y",
+    "a@b@c",
+    "100%40",
+    "x@y:z@w",
     "search|user=ana",
     "x|session=",
     "mcp:a|family",
@@ -380,14 +386,71 @@ MARKED = [
     "|family\n",
     "é%|",
 ]
+URLS = [
+    *(
+        "https://example.org/a?b#c",
+        "HTTPS://Example.ORG:8443/",
+        "https://good.org@evil.org/",
+        "https://a:b@c@evil.org/",
+        "//x",
+    ),
+    *(
+        "http://evil.org\\@good.org/",
+        "http://evil.org?@good.org/",
+        "http://evil.org#@good.org/",
+        "example.org/p",
+        "localhost:8080",
+    ),
+    *(
+        "http://[::1]:80/",
+        "http://[::1",
+        "http://example.org./",
+        "http://example.org:99999/",
+        "http://example.org:999999/",
+    ),
+    *(
+        "http://example.org:x/",
+        " \t http://exam\nple.org/\r\n ",
+        "http:///path",
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "a b",
+    ),
+    *(
+        "http://müller.example/",
+        "http://\u017fite.example/",
+        "http://ex\u212aample.org/",
+        "http://-x.org/",
+        "http://a..b/",
+        "",
+        "//",
+    ),
+    *(
+        "@" * 3_000,
+        "http://" + "a" * 10_000,
+        "http://" + "a" * 200 + "/",
+        "http://" + "a" * 201 + "/",
+        "\u00a0http://a.org",
+        "x\0y",
+    ),
+]
+RULES = ["url.host", "url", "query.index", "query.index.host", "query", "missing.host", "constructor", "url.host.host"]
+ARGUMENTS: list[dict[str, Any]] = [
+    {"url": "https://example.org/", "query": {"index": "pages"}},
+    {"url": 7, "query": {"index": True}},
+    {"url": "a|user=b@c", "query": ["x"]},
+    {"url": {"host": "inner"}, "query": None},
+    {"url": "two\nlines", "query": {"index": 2**53}},
+    {"url": "x" * 201, "query": {"index": 7.5}},
+]
 CUSUMS = [(0.1, 0.5, 1_000_000), (0.05, 0.2, 10_000), (0.01, 0.9, 1000), (0.3, 0.4, 500)]
 CIRCUITS: list[tuple[str, CircuitScope, str]] = [
     *((name, scope, "") for name in MARKED for scope in ("tool", "family")),
     *(
         (name, scope, whose)
         for name in MARKED
-        for scope in ("user", "session")
-        for whose in ("ana", "|family", "a|user=b%7C")
+        for scope in ("user", "session", "target")
+        for whose in ("ana", "|family", "a|user=b%7C", "[::1]", "a@b%3A")
     ),
 ]
 NUMBERS = [0.5, 1 / 3, 100, 12.5, 1e-7, 123456789.0, 0.0001, 99999.96, 3]
@@ -477,6 +540,8 @@ def answers() -> dict[str, Any]:
         "asked": [[data, in_data(data, now=lambda: 1_445_412_470.0)] for data in ASKED],
         "families": [[pattern, name, family_of(name, pattern)] for pattern in PATTERNS for name in NAMES],
         "circuit_ids": [[*name, circuit_id(*name)] for name in CIRCUITS],
+        "hosts": [[url, host_of(url)] for url in URLS],
+        "targets": [[rule, value, target_of(rule, value)] for rule in RULES for value in ARGUMENTS],
         "causes": [[_values(cause), str(cause)] for cause in CAUSES],
         "numbers": [[value, f"{value:g}", f"{value:.4g}"] for value in NUMBERS],
     }

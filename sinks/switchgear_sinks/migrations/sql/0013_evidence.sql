@@ -56,6 +56,10 @@ SELECT
 FROM tool_metrics
 WHERE status != 'rejected' AND execution_time_ms > 5000;
 
+ALTER TABLE circuit_transitions {on_cluster}
+    ADD COLUMN IF NOT EXISTS target LowCardinality(String) DEFAULT ''
+        COMMENT 'What tells the targets of the tool apart, such as url.host; empty if nothing does' AFTER scope;
+
 CREATE TABLE IF NOT EXISTS emitter_clocks {on_cluster}
 (
     tenant LowCardinality(String) COMMENT 'Whose calls; empty where there is one tenant',

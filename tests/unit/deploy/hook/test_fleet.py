@@ -147,3 +147,43 @@ def test_an_address_that_is_wrong_leaves_the_decision_to_this_machine(session, m
 def test_an_answer_that_is_not_the_apis_is_ignored(session, api):
     api.records = "no list"
     assert session.before() is None
+
+
+SPLIT = {"target": "url.host"}
+OF_DEAD = {"circuit_id": f"{NAME}@dead.org", "scope": "target"} | SPLIT
+DEAD, GOOD = {"url": "https://dead.org/x"}, {"url": "https://good.org/y"}
+
+
+def test_one_dead_site_of_the_fleet_is_refused_and_the_tool_stays(session, api, record):
+    api.records = [record("closed", **SPLIT), record("open", 30, **OF_DEAD)]
+    assert session.before(arguments=DEAD).startswith(f"The tool {TOOL} is unavailable for dead.org (circuit open).")
+    assert session.before(arguments=GOOD) is None
+    assert session.before(arguments={"url": 5}) is None
+    session.now += 31
+    assert session.before(arguments=DEAD) is None
+
+
+def test_the_machine_splits_as_the_fleet_does(session, api, record):
+    api.records = [record("closed", **SPLIT)]
+    for _ in range(5):
+        assert session.call(error="connect ECONNREFUSED 10.0.0.1:80", arguments=DEAD) is None
+    assert "unavailable for dead.org" in session.before(arguments=DEAD)
+    assert session.before(arguments=GOOD) is None
+
+
+def test_of_the_tools_own_circuit_only_commands_hold_for_its_targets(session, api, record):
+    api.records = [record("open", 30, **SPLIT)]
+    assert session.before(arguments=GOOD) is None
+    assert session.before(arguments={"url": ""}) is not None
+    session.now += KEPT_S
+    api.records = [record("forced_open", **SPLIT)]
+    assert session.before(arguments=GOOD) is not None
+
+
+def test_the_event_for_the_fleet_names_the_target_and_what_failed(session, state, api, record, monkeypatch):
+    monkeypatch.setenv("SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS", "localhost:9092")
+    api.records = [record("closed", **SPLIT)]
+    session.call(error="503 Service Unavailable", arguments=DEAD)
+    ((_, posted),) = state.posted(1)
+    event = json.loads(posted)
+    assert (event["target"], event["error_class"], event["error_type"]) == ("dead.org", "server", "TargetError")

@@ -201,6 +201,7 @@ def test_a_policy_for_a_glob_reaches_a_tool_whose_name_has_a_mark():
     world = World(partitions=1)
     world.say(tool_name="search|user=ana")
     world.run_all()
-    _send(world, "set_policy", tool_name="search*", policy=BreakerPolicy(mode="forced_open"))
+    owner = owner_partition("search|user=ana", 4)
+    _send(world, "set_policy", tool_name="search*", policy=BreakerPolicy(mode="forced_open"), partition=owner)
     world.run_all()
     assert world.records("search%7Cuser=ana")[-1].mode == "forced_open"

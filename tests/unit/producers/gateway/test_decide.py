@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from switchgear.classify.tool_failure import META_KEY, read_tool_failure
+from switchgear.testing import InMemoryFleet
 from switchgear_access.principal import Role
 from switchgear_access.tokens import new_token
 from switchgear_gateway.decide import DecideRequest, DecideRoutes
 from switchgear_gateway.hooks import HookRoutes
 from tests.support.gateways import GatewayClient
-from tests.unit.producers.gateway.conftest import POLICY
+from tests.unit.producers.gateway.conftest import POLICY, Place
 
 TOOL = "mcp:weather:get_forecast"
 
@@ -295,3 +296,51 @@ async def test_the_openapi_document_describes_every_field_without_references(pla
     assert "permit" in permitted["properties"]
     assert "toolFailure" in refused["properties"]
     assert "permit" in paths["/v1/outcome"]["post"]["requestBody"]["content"]["application/json"]["schema"]["required"]
+
+
+FETCH = "mcp:fetch:fetch"
+
+
+@pytest.fixture
+def split():
+    """A fleet whose policy keeps the targets of a tool apart."""
+    made = Place(InMemoryFleet({FETCH: POLICY.model_copy(update={"target": "url.host"})}))
+    yield made
+    for gear in made.gears:
+        gear.close()
+
+
+async def test_a_target_is_refused_alone_and_its_outcomes_count_for_it(split):
+    client = split.client()
+    await client.call(FETCH)  # whose event lets the fleet announce the target
+    for _ in range(3):
+        answer = await client.decide(FETCH, target="dead.org")
+        assert await client.outcome(answer["permit"], "error", error_class="server") == 204
+        await client.call(FETCH)
+    assert split.fleet.circuits()[f"{FETCH}@dead.org"].state == "open"
+    refused = await client.decide(FETCH, target="dead.org")
+    assert refused["text"].startswith(f"The tool {FETCH} is unavailable for dead.org (circuit open).")
+    assert (await client.decide(FETCH, target="good.org"))["allowed"]
+    assert (await client.decide(FETCH))["allowed"]
+
+
+async def test_a_target_counts_for_nothing_if_the_policy_has_none(place, client):
+    answer = await client.decide(TOOL, target="dead.org")
+    assert await client.outcome(answer["permit"]) == 204
+    assert not place.events(TOOL)[0].get("target")
+
+
+async def test_a_hook_names_the_target_by_the_calls_arguments(split):
+    client = split.client()
+    await client.call(FETCH)
+    for number in range(4):
+        sent = {
+            "tool_name": "mcp__fetch__fetch",
+            "tool_use_id": str(number),
+            "tool_input": {"url": "https://dead.org/"},
+        }
+        answer = await client.hook("PreToolUse", **sent)
+        await client.hook("PostToolUseFailure", **sent, error="503 Service Unavailable")
+    assert "unavailable for dead.org" in answer.json()["hookSpecificOutput"]["permissionDecisionReason"]
+    assert split.events(FETCH)[1]["error_type"] == "TargetError"
+    assert split.fleet.circuits()[FETCH].state == "closed"
