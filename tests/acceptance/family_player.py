@@ -6,6 +6,7 @@ binary fractions such as 59.5.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -20,14 +21,18 @@ from switchgear.testing import InMemoryFleet, MemoryEmitter, MemoryFollower
 from switchgear.transport import Wire
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.circuit_ids import circuit_id
-from switchgear_schemas.enums import ErrorClass, Verb, status_of
+from switchgear_schemas.enums import Verb, status_of
 from switchgear_schemas.families import DEFAULT_PATTERN, family_of
 from switchgear_schemas.policy import LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT
+from tests.acceptance.endings import FAILURES, Outcome, class_of, end, report
 
-CONFIG_KEYS = {"policies", "pattern", "alone", "own_circuits"}
+CONFIG_KEYS = {"policies", "pattern", "alone", "own_circuits", "outages_in_text"}
 """``policies``: tables as in a policy file. ``alone``: no process has Kafka. ``own_circuits``: the processes of a fleet have circuits of
-their own beside the fleet's, by the default policy."""
-ACTION_KEYS = {"t", "op", "by", "tool", "tools", "times", "family", "outcome", "ms", "id", "for_s", "policy", "note"}
+their own beside the fleet's, by the default policy. ``outages_in_text``: the option of every process."""
+ACTION_KEYS = {
+    "t", "op", "by", "tool", "tools", "times", "family", "outcome", "ms", "id", "for_s", "policy", "user", "session", "credential",
+    "args", "evidence", "recorded_s", "note"
+}  # fmt: skip
 VERBS = set(get_args(Verb))
 FLEET_DECIDES = PolicySet({"mode": "disabled"}, family={"*": {"mode": "disabled"}})
 """Processes without circuits of their own."""
@@ -51,9 +56,10 @@ class FamilyPlayer:
         self.local_policies = policies if self.alone else None if config.get("own_circuits") else FLEET_DECIDES
         self.processes: dict[str, Switchgear] = {}
         self.followers: dict[str, MemoryFollower] = {}
-        self.permits: dict[str, Permit] = {}
-        self.guarded: dict[tuple[str, str], Callable[[str], bool]] = {}
-        """By process and tool."""
+        self.permits: dict[str, list[Permit]] = {}
+        self.outages_in_text = config.get("outages_in_text", ())
+        self.guarded: dict[tuple[str, str, bool], Callable[[Outcome, dict[str, Any]], object]] = {}
+        """By process and tool, and whether the function is a coroutine function, whose callers can give up."""
 
     def connect(self, client: Switchgear, *, service: str, buffer_size: int) -> Wire:
         """Connect a process. Its emitter id is its name, because a ramp's choice of calls depends on it."""
@@ -79,45 +85,61 @@ class FamilyPlayer:
     # ---- operations
 
     def op_call(self, step, seen):
-        """Make a call with a permit. With a guard, its result says whether it was made, but not whether it was a probe."""
-        permit = self._acquire(step, seen)
-        if permit is not None:
-            _report(permit, step["outcome"])
+        """Make calls with permits. With a guard, its result says whether a call was made, but not whether it was a probe.
+
+        All but the number of permits is of the last call.
+        """
+        seen["permitted"] = 0
+        for _ in range(step.get("times", 1)):
+            permit = self._acquire(step, seen)
+            if permit is not None:
+                seen["permitted"] += 1
+                report(permit, step["outcome"], self.fleet.advance)
 
     def op_calls(self, step, seen):
-        """Let each process call each tool, as often as the step says, by its guarded function."""
+        """Let each process call each tool with ``args``, as often as the step says, by its guarded function."""
         outcome = step["outcome"]
         refused: Counter[str] = Counter()
         permitted = 0
         for _ in range(step.get("times", 1)):
             for by in step["by"]:
                 for tool in step["tools"]:
+                    permitted += 1
                     try:
-                        permitted += self._guarded(by, tool)(outcome)
+                        self._guarded(by, tool, outcome, step.get("args", {}))
                     except CircuitOpenError as error:
+                        permitted -= 1
                         refused[self._refused_by(tool, error.rejection)] += 1
-                    except ScenarioError:
-                        permitted += 1
+                    except FAILURES:
+                        pass
         seen["permitted"], seen["refused"] = permitted, dict(refused)
 
     def op_acquire(self, step, seen):
-        permit = self._acquire(step, seen)
-        if permit is not None:
-            assert step["id"] not in self.permits, "the scenario has two permits of this id"
-            self.permits[step["id"]] = permit
+        """Begin calls. :meth:`op_record` ends them."""
+        assert step["id"] not in self.permits, "the scenario has permits of this id"
+        asked = [self._acquire(step, seen) for _ in range(step.get("times", 1))]
+        permits = [permit for permit in asked if permit is not None]
+        if permits:
+            self.permits[step["id"]] = permits
+        seen["permitted"] = len(permits)
 
     def op_record(self, step, seen):
-        _report(self.permits.pop(step["id"]), step["outcome"])
+        for permit in self.permits.pop(step["id"]):
+            report(permit, step["outcome"], self.fleet.advance)
 
     def op_release(self, step, seen):
-        self.permits.pop(step["id"]).release()
+        for permit in self.permits.pop(step["id"]):
+            permit.release()
 
     def op_report(self, step, seen):
-        """Send the event of a call that a process without a guard made."""
+        """Send the events of calls that a process without a guard made. By its clock they ended at ``recorded_s``."""
         outcome = step["outcome"]
-        failed = {} if outcome == "success" else {"status": status_of(outcome), "error_class": outcome}
-        fields = {"status": "success", "process": step["by"], "execution_time_ms": step.get("ms", 0.0), **failed}
-        self.fleet.report(step["tool"], **fields)
+        fields = {"status": "success", "process": step["by"], "execution_time_ms": step.get("ms", 0.0)}
+        if outcome != "success":
+            fields |= {"status": status_of(outcome), "error_class": outcome, "evidence": step.get("evidence")}
+        if "recorded_s" in step:
+            fields["recorded_at"] = self.fleet.clock.now() + timedelta(seconds=step["recorded_s"] - step["t"])
+        self.fleet.report(step["tool"], times=step.get("times", 1), **fields)
 
     def op_channel_down(self, step, seen):
         """From now on the process receives no records. Its events arrive."""
@@ -210,7 +232,8 @@ class FamilyPlayer:
 
     def _acquire(self, step: dict[str, Any], seen: dict[str, Any]) -> Permit | None:
         tool = step["tool"]
-        answer = self._process(step["by"]).try_acquire(tool)
+        ids = {"user_id": step.get("user", ""), "session_id": step.get("session"), "credential": step.get("credential")}
+        answer = self._process(step["by"]).try_acquire(tool, **ids)
         seen |= {"permit": bool(answer), "probe": False, "refused_by": None, "refused_in": None}
         if isinstance(answer, Rejection):
             seen |= {"refused_by": self._refused_by(tool, answer), "refused_in": answer.source}
@@ -225,10 +248,19 @@ class FamilyPlayer:
         assert (refusal.family is not None) == (refusal.scope == "family")
         return "tool" if refusal.family is None else "family"
 
-    def _guarded(self, by: str, tool: str) -> Callable[[str], bool]:
-        if (by, tool) not in self.guarded:
-            self.guarded[by, tool] = self._process(by).guard(tool)(_called)
-        return self.guarded[by, tool]
+    def _guarded(self, by: str, tool: str, outcome: Outcome, given: dict[str, Any]) -> object:
+        """Make a call by a guarded function of the process."""
+        waits = isinstance(outcome, dict) and "cancelled" in outcome
+        if (by, tool, waits) not in self.guarded:
+            self.guarded[by, tool, waits] = self._process(by).guard(tool)(self._waited_for if waits else self._called)
+        answer = self.guarded[by, tool, waits](outcome, given)
+        return asyncio.run(answer) if asyncio.iscoroutine(answer) else answer
+
+    def _called(self, outcome: Outcome, _given: dict[str, Any]) -> object:
+        return end(outcome, self.fleet.advance)
+
+    async def _waited_for(self, outcome: Outcome, _given: dict[str, Any]) -> object:
+        return end(outcome, self.fleet.advance)
 
     def _process(self, name: str) -> Switchgear:
         if name not in self.processes:
@@ -238,7 +270,8 @@ class FamilyPlayer:
                 probe_wait=0.0,
                 local_policies=self.local_policies,
                 family_pattern=self.pattern,
-                classify=_class_of,
+                classify=class_of,
+                outages_in_text=self.outages_in_text,
             )
         return self.processes[name]
 
@@ -263,28 +296,3 @@ class FamilyPlayer:
             assert set(expected) <= set(found), f"the adapter does not know {sorted(set(expected) - set(found))}"
             found = {name: found[name] for name in expected}
         assert found == (pytest.approx(expected) if key == "retry_after" else expected), key
-
-
-class ScenarioError(Exception):
-    """The failure of a call. Its message is its class."""
-
-
-def _called(outcome: str) -> bool:
-    """Be a tool whose call ends with ``outcome``: ``success``, or a failure of a class."""
-    if outcome != "success":
-        assert outcome in get_args(ErrorClass), f"the adapter does not know the outcome {outcome}"
-        raise ScenarioError(outcome)
-    return True
-
-
-def _report(permit: Permit, outcome: str) -> None:
-    try:
-        _called(outcome)
-    except ScenarioError as error:
-        permit.failure(error)
-    else:
-        permit.success()
-
-
-def _class_of(error: BaseException) -> Any:
-    return str(error) if isinstance(error, ScenarioError) else None

@@ -46,7 +46,11 @@ FIELDS = {
     "cause": lambda breaker: breaker.cause and breaker.cause.rule,
 }
 EVENT_OF_STATE = {"open": "opened", "closed": "closed", "half_open": "half_opened"}
-ACTION_KEYS = {"t", "op", "id", "outcome", "ms", "to", "for_s", "by", "tokens", "retry_after_s", "until", "note"}
+LETTERS = {"F": "failure", "S": "success", "I": "ignored"}
+"""Outcomes of ``calls``."""
+ACTION_KEYS = {
+    "t", "op", "id", "outcome", "outcomes", "times", "every_s", "ms", "overdue_ms", "to", "for_s", "by", "tokens", "retry_after_s", "until", "note"
+}  # fmt: skip
 
 
 class LocalPlayer:
@@ -65,10 +69,20 @@ class LocalPlayer:
         seen: dict[str, Any] = {}
         operation = getattr(self, f"op_{step['op']}", None)
         assert operation is not None, f"the adapter does not know the operation {step['op']}"
-        operation(now, step, seen)
+        now = operation(now, step, seen) or now
         self._compare(now, step, seen)
 
     # ---- operations
+
+    def op_calls(self, now, step, seen):
+        """Make one call after the other, ``every_s`` apart. Return when the last one was made."""
+        at, seen["permitted"] = now, 0
+        for number, letter in enumerate(step["outcomes"] * step.get("times", 1)):
+            at = now + number * step.get("every_s", 0)
+            self._noted(lambda at=at: self.breaker.advance(at))
+            self.op_call(at, step | {"outcome": LETTERS[letter]}, seen)
+            seen["permitted"] += seen["permit"]
+        return at
 
     def op_call(self, now, step, seen):
         permit = self._acquire(now, seen)
@@ -84,6 +98,11 @@ class LocalPlayer:
         permit = self.permits.pop(step.get("id", ""), None)
         assert not isinstance(permit, BreakerRejection), "a refused call has no result"
         self._noted(lambda: self.breaker.record(now, self._result(step), permit))
+
+    def op_overdue(self, now, step, seen):
+        """Report that a call still runs, after ``ms``."""
+        result = Result(ResultKind.OVERDUE, duration_ms=float(step["ms"]))
+        self._noted(lambda: self.breaker.record(now, result, self.permits[step["id"]]))
 
     def op_release(self, now, step, seen):
         permit = self.permits.pop(step["id"])
@@ -131,6 +150,7 @@ class LocalPlayer:
             tokens=step.get("tokens", 0),
             reporter=step.get("by", ""),
             retry_after_s=step.get("retry_after_s"),
+            overdue_ms=step.get("overdue_ms"),
         )
 
     def _noted(self, act: Callable[[], Any]) -> Any:
@@ -164,7 +184,9 @@ class LocalPlayer:
             elif key == "retry_after":
                 assert seen.get(key) == pytest.approx(expected)
             else:
-                assert key in ("permit", "error", "raises"), f"the adapter does not know the expectation {key}"
+                assert key in ("permit", "permitted", "error", "raises"), (
+                    f"the adapter does not know the expectation {key}"
+                )
                 assert seen.get(key, False if key == "raises" else None) == expected, key
         if "error" in seen:
             assert "error" in step, seen["error"]

@@ -12,6 +12,7 @@ NEVER = 10**9
 PLAIN = {
     "consecutive_failures": "consecutive_failures",
     "failure_count": "failure_count",
+    "cusum": "cusum",
     "open_s": "wait_duration_in_open_state_s",
     "backoff": "backoff_multiplier",
     "backoff_multiplier": "backoff_multiplier",

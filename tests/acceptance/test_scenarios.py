@@ -1,7 +1,7 @@
 """The behaviour of other breakers, from their own test suites, compared with ours step by step.
 
-The scenarios are read from the file that ``SWITCHGEAR_SCENARIOS`` names, else from the shared folder; and from
-``more_scenarios.json`` beside this file in any case.
+The scenarios are read from the file that ``SWITCHGEAR_SCENARIOS`` names, else from the shared folder; and from ``more_scenarios.json`` and
+``evidence_scenarios.json`` beside this file in any case. The latter are about what counts as evidence: when, and against whom.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tests.acceptance.shared_player import SharedPlayer
 from tests.support.shared import REPOSITORY, shared_folder
 
 MORE = Path(__file__).with_name("more_scenarios.json")
+EVIDENCE = Path(__file__).with_name("evidence_scenarios.json")
 PLAYERS = {
     "local": LocalPlayer,
     "shared": SharedPlayer,
@@ -56,7 +57,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 SCENARIOS = scenarios()
-OURS = read(MORE)
+OURS = read(MORE) + read(EVIDENCE)
 
 
 @pytest.mark.shared
@@ -67,7 +68,7 @@ def test_the_scenarios_were_found() -> None:
 
 
 def test_every_scenario_of_ours_has_an_id_of_its_own_and_says_where_it_is_from() -> None:
-    assert len({one["id"] for one in OURS}) == len(OURS) >= 120
+    assert len({one["id"] for one in OURS}) == len(OURS) >= 167
     assert all(one["source"] for one in OURS)
 
 

@@ -43,6 +43,11 @@ BENCHES: Final[dict[str, Bench]] = {
         (str(NEZHA / "rpc_calls_nezha.jsonl.gz"), str(NEZHA / "nezha_faults.json")),
         NEZHA / "rpc_calls_nezha.jsonl.gz",
     ),
+    "evidence_rules": Bench(
+        "Opens of healthy tools in real calls, and the time until a tool that hangs is refused",
+        (str(NEZHA),),
+        NEZHA / "rpc_calls_nezha.jsonl.gz",
+    ),
     "adapters": Bench("What each adapter adds to a tool call of its framework"),
     "mcp_proxy": Bench("What the MCP proxy adds to a tool call, beside a bare proxy of FastMCP"),
     "gateway": Bench("Executions a second through one core of the gateway, beside a bare echo of the same bytes"),

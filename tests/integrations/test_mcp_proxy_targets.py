@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from switchgear.testing import InMemoryFleet
+from switchgear.testing import FakeClock, InMemoryFleet
 from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas.policy import FLEET_DEFAULT
 from tests.integrations.proxies import PROXY, over_stdio, text_of, until
@@ -47,7 +48,7 @@ def server(tmp_path_factory):
 async def agents(server, policies, count=2):
     """Two agents with a proxy each, which share a fleet. Yield the fleet's server, the sessions, and the port of the pages."""
     port = any_free_port()
-    gateway = GatewayServer(InMemoryFleet(policies))
+    gateway = GatewayServer(InMemoryFleet(policies, clock=FakeClock(time.time())))
     async with AsyncExitStack() as stack:
         stack.callback(gateway.stop)
         for host in (BROKEN, GOOD):

@@ -169,7 +169,7 @@ def record(state: State, call: Call, ended: Ended, target: str = "", clock: Call
         was_out = of_family is not None and of_family.breaker.state not in PASSING
         errors = _caller_errors(state, call, run)
         now = clock()
-        credentials, caller = circuits.reporter.credentials, _caller(call)
+        credentials = circuits.reporter.credentials
         _load_credentials(state, call, credentials, now)
         server_refused = _server_refuses(call, credentials)
         held = Permit(

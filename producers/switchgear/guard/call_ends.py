@@ -1,16 +1,35 @@
-"""What the end of a call says for its event and for hooks."""
+"""What is said about a call that has ended, or that goes on for too long: in its event, and to hooks."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from switchgear.emitter.event import Event
 from switchgear.redaction import considered
 from switchgear.telemetry.hooks import CallOutcome
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
-    from switchgear.guard.permits import Permit
-    from switchgear_schemas.enums import CircuitState, ErrorClass, Status
+    from switchgear.guard.families import FamilyPermit
+    from switchgear.guard.local_circuits import LocalCircuit
+    from switchgear.guard.rejections import Caller
+    from switchgear_schemas.enums import CircuitState, ErrorClass, ServedBy, Status
+
+
+class PermittedCall(Protocol):
+    """What a permit says about its call: see :class:`~switchgear.guard.permits.Permit`."""
+
+    tool: str
+    circuit: LocalCircuit | None
+    generation: int | None
+    caller: Caller
+    lease: tuple[str, str] | None
+    served_by: ServedBy
+    family: FamilyPermit | None
+
+    @property
+    def probe(self) -> bool:
+        """Whether it is a probe."""
 
 
 def message_of(error: BaseException | str) -> str:
@@ -30,7 +49,7 @@ def named(error_type: str | None, message: str | None) -> str | None:
 
 
 def outcome_of(
-    permit: Permit, status: Status, duration_ms: float, error_class: ErrorClass | None, error_type: str | None
+    permit: PermittedCall, status: Status, duration_ms: float, error_class: ErrorClass | None, error_type: str | None
 ) -> CallOutcome:
     """Return what hooks are told of a call that has ended."""
     return CallOutcome(
@@ -46,7 +65,7 @@ def outcome_of(
     )
 
 
-def _state_at_start(permit: Permit) -> CircuitState:
+def _state_at_start(permit: PermittedCall) -> CircuitState:
     """Return the circuit's state when it gave the permit. The call may have changed it since."""
     if permit.probe:
         return "half_open"
@@ -55,3 +74,15 @@ def _state_at_start(permit: Permit) -> CircuitState:
         return "open" if permit.generation is None else "disabled"
     state = circuit.breaker.state
     return state if state in {"disabled", "metrics_only"} else "closed"
+
+
+def overdue_event(permit: PermittedCall, ran_ms: float) -> Event:
+    """Return the report to the fleet about a call that goes on after ``ran_ms`` milliseconds."""
+    caller, family = permit.caller, permit.family
+    event = Event(permit.tool, "overdue", ran_ms, permit.generation, None if permit.lease is None else permit.lease[1])
+    event.user_id, event.session_id, event.request_id = caller.user_id, caller.session_id, caller.request_id
+    event.target = caller.target or None
+    if family is not None:
+        event.family_generation = family.generation
+        event.family_lease_id = None if family.lease is None else family.lease[1]
+    return event

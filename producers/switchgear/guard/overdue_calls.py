@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from switchgear.emitter.event import Event
 from switchgear.runtime.fork import call_in_child
 
 if TYPE_CHECKING:
     from switchgear.guard.local_circuits import LocalCircuit
-    from switchgear.guard.permits import Permit
 
 LOOK_EVERY_S: Final = 1.0
 """The background thread looks at least so often."""
@@ -214,18 +212,6 @@ class OverdueCalls(Generic[P]):
         self._heap[:] = [entry for entry in self._heap if (permit := entry[2]()) is not None and not permit.reported]
         heapify(self._heap)
         self._most = 2 * len(self._heap) + _SPARE
-
-
-def overdue_event(permit: Permit, ran_ms: float) -> Event:
-    """Return the report to the fleet about a call that goes on after ``ran_ms`` milliseconds."""
-    caller, family = permit.caller, permit.family
-    event = Event(permit.tool, "overdue", ran_ms, permit.generation, None if permit.lease is None else permit.lease[1])
-    event.user_id, event.session_id, event.request_id = caller.user_id, caller.session_id, caller.request_id
-    event.target = caller.target or None
-    if family is not None:
-        event.family_generation = family.generation
-        event.family_lease_id = None if family.lease is None else family.lease[1]
-    return event
 
 
 def _limit_ms(circuit: LocalCircuit, fleet_ms: float) -> float:

@@ -13,12 +13,12 @@ from switchgear.classify import Classifier, classify
 from switchgear.classify.classification import IGNORE, Classification, checked
 from switchgear.classify.result import outage_of_target
 from switchgear.emitter.event import Event
-from switchgear.guard.call_ends import message_of, named, outcome_of
+from switchgear.guard.call_ends import message_of, named, outcome_of, overdue_event
 from switchgear.guard.caller_errors import CALLER_CLASSES, run_name
 from switchgear.guard.credentials import Credentials, Held, credential_kind, limit_of
 from switchgear.guard.families import FamilyPermit
 from switchgear.guard.overdue import given_up, overdue_after_s
-from switchgear.guard.overdue_calls import NOT_TOLD, OverdueCalls, Wait, overdue_event
+from switchgear.guard.overdue_calls import NOT_TOLD, OverdueCalls, Wait
 from switchgear.guard.rejections import NO_CALLER, Caller
 from switchgear.redaction import Redactor
 from switchgear.runtime.throttled_log import BoundedLog

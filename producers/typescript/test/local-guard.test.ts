@@ -169,6 +169,14 @@ describe("a guard without a gateway", () => {
     assert.throws(() => gear.guard("x", () => 1, { fallback: "x" }), /can't be its own fallback/);
     assert.throws(() => make({ localPolicies: { consecutive_failures: 0 } }), /consecutive_failures is 0/);
     assert.throws(() => make({ localPolicies: { wrong: 1 } as never }), /no key wrong/);
+    for (const target of ["", "url.", "a.b.c.d.e.host", "url.höst", "url.host\n", "x".repeat(65), ["url"]]) {
+      assert.throws(() => make({ localPolicies: { target: target as string } }), /target is /);
+    }
+    assert.throws(
+      () => make({ localPolicies: { target: "url.host", scope: "user" } }),
+      /target and scope user exclude/,
+    );
+    make({ localPolicies: { target: "url.host", consecutive_auth_failures: null } });
     assert.throws(() => make({ familyPattern: "mcp" }), /familyPattern/);
     assert.throws(() => new Switchgear({ url: "localhost:1" }), SwitchgearError);
     assert.throws(() => new Switchgear({ url: "http://x", token: "a b" }), /token/);

@@ -124,7 +124,7 @@ def test_an_exhausted_session_takes_no_probe(gear):
 def test_a_broken_tool_is_not_called_beyond_the_limit(gear):
     with gear.session(max_calls=1) as session:
         gear.try_acquire("t")
-        answer = gear._runtime.unguarded("t")
+        answer = gear._runtime.unguarded("t", lambda _rule: "")
         assert isinstance(answer, Rejection)
         assert answer.source == "session"
         assert session.status().calls == 1

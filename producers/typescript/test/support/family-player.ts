@@ -1,16 +1,32 @@
 /** The player of `family` scenarios without a fleet: processes call the tools of servers, each by its own circuits. */
 import assert from "node:assert/strict";
-import { LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT, type ErrorClass, type PolicyInput } from "../../src/breaker/policy.js";
+import { LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT, type PolicyInput } from "../../src/breaker/policy.js";
 import { familyFinder, DEFAULT_FAMILY_PATTERN } from "../../src/families.js";
 import { CircuitOpenError, Rejection, Switchgear, type Permit } from "../../src/index.js";
 import { TestClock } from "./clock.js";
+import { classOf, end, isFailure, report, type Outcome } from "./endings.js";
 import type { Step } from "./scenarios.js";
 
-const ACTION_KEYS = ["t", "op", "by", "tool", "tools", "times", "family", "outcome", "ms", "id", "note"];
+const ACTION_KEYS = [
+  "t",
+  "op",
+  "by",
+  "tool",
+  "tools",
+  "times",
+  "family",
+  "outcome",
+  "ms",
+  "id",
+  "user",
+  "session",
+  "credential",
+  "args",
+  "note",
+];
 const familyOf = familyFinder(DEFAULT_FAMILY_PATTERN);
-
-/** The failure of a call. Its message is its class. */
-class ScenarioError extends Error {}
+/** The rules of the default. It has no longest wait, so that a longer wait raises it, as in a policy file. */
+const { consecutive_failures, cusum } = LOCAL_DEFAULT;
 
 interface Tables {
   readonly default?: PolicyInput;
@@ -26,13 +42,16 @@ export class FamilyPlayer {
   readonly #clock = new TestClock();
   readonly #tables: Tables;
   readonly #processes = new Map<string, Switchgear>();
-  readonly #permits = new Map<string, Permit>();
+  readonly #permits = new Map<string, Permit[]>();
+  readonly #outagesInText: readonly string[] | undefined;
+  readonly #passTime = (seconds: number): void => this.#clock.advance(seconds);
 
   constructor(config: Readonly<Record<string, unknown>>) {
     assert.ok(
-      Object.keys(config).every((key) => ["alone", "policies"].includes(key)),
+      Object.keys(config).every((key) => ["alone", "policies", "outages_in_text"].includes(key)),
       "the adapter does not know a key",
     );
+    this.#outagesInText = config["outages_in_text"] as readonly string[] | undefined;
     this.#tables = (config["policies"] as Tables | undefined) ?? {};
     assert.ok(
       Object.keys(this.#tables).every((key) => ["default", "family"].includes(key)),
@@ -61,22 +80,43 @@ export class FamilyPlayer {
     if (step.op === "calls") {
       await this.#calls(step, seen);
     } else if (step.op === "call" || step.op === "acquire") {
-      const permit = await this.#acquire(step, seen);
-      if (permit !== null && step.op === "call") {
-        report(permit, step["outcome"] as string);
-      } else if (permit !== null) {
-        this.#permits.set(step["id"] as string, permit);
-      }
+      await this.#ask(step, seen);
     } else if (step.op === "record") {
-      report(this.#permits.get(step["id"] as string)!, step["outcome"] as string);
+      for (const permit of this.#permits.get(step["id"] as string)!) {
+        report(permit, step["outcome"] as Outcome, this.#passTime);
+      }
     } else {
       assert.equal(step.op, "check");
     }
     return { ...seen, ...this.#look(step) };
   }
 
+  /** Make calls with permits, or begin them, which `record` ends. All but the number of permits is of the last call. */
+  async #ask(step: Step, seen: Record<string, unknown>): Promise<void> {
+    const begun: Permit[] = [];
+    let permitted = 0;
+    for (let time = 0; time < ((step["times"] as number | undefined) ?? 1); time += 1) {
+      const permit = await this.#acquire(step, seen);
+      if (permit === null) {
+        continue;
+      }
+      permitted += 1;
+      if (step.op === "call") {
+        report(permit, step["outcome"] as Outcome, this.#passTime);
+      } else {
+        begun.push(permit);
+      }
+    }
+    this.#permits.set((step["id"] as string | undefined) ?? "", begun);
+    seen["permitted"] = permitted;
+  }
+
   async #acquire(step: Step, seen: Record<string, unknown>): Promise<Permit | null> {
-    const answer = await this.#process(step["by"] as string).tryAcquire(step["tool"] as string);
+    const answer = await this.#process(step["by"] as string).tryAcquire(step["tool"] as string, {
+      userId: step["user"] as string | undefined,
+      sessionId: step["session"] as string | undefined,
+      credential: step["credential"] as string | undefined,
+    });
     Object.assign(seen, { permit: answer.allowed, probe: answer.allowed && answer.probe });
     if (answer.allowed) {
       return answer;
@@ -85,7 +125,7 @@ export class FamilyPlayer {
     return null;
   }
 
-  /** Let each process call each tool, as often as the step says, by its guarded function. */
+  /** Let each process call each tool with `args`, as often as the step says, by its guarded function. */
   async #calls(step: Step, seen: Record<string, unknown>): Promise<void> {
     const refused: Record<string, number> = {};
     let permitted = 0;
@@ -93,14 +133,15 @@ export class FamilyPlayer {
       for (const by of step["by"] as string[]) {
         for (const tool of step["tools"] as string[]) {
           try {
-            await this.#process(by).call(tool, () => called(step["outcome"] as string));
+            const act = (_given: unknown): unknown => end(step["outcome"] as Outcome, this.#passTime);
+            await this.#process(by).guard(tool, act)(step["args"] ?? {});
             permitted += 1;
           } catch (error) {
             if (error instanceof CircuitOpenError) {
               const source = refusedBy(error.rejection);
               refused[source] = (refused[source] ?? 0) + 1;
             } else {
-              assert.ok(error instanceof ScenarioError);
+              assert.ok(isFailure(error), String(error));
               permitted += 1;
             }
           }
@@ -133,9 +174,10 @@ export class FamilyPlayer {
     if (found === undefined) {
       found = Switchgear.local({
         clock: this.#clock,
-        localPolicies: { ...LOCAL_DEFAULT, ...this.#tables.default, max_wait_duration_in_open_state_s: 3600 },
+        localPolicies: { consecutive_failures, cusum, ...this.#tables.default },
         localFamilyPolicy: { ...LOCAL_FAMILY_DEFAULT, ...this.#tables.family?.["*"] },
-        classify: (error) => (error instanceof ScenarioError ? (error.message as ErrorClass) : null),
+        classify: classOf,
+        outagesInText: this.#outagesInText,
       });
       this.#processes.set(name, found);
     }
@@ -146,19 +188,4 @@ export class FamilyPlayer {
 function refusedBy(rejection: Rejection): string {
   assert.equal(rejection.family !== null, rejection.scope === "family");
   return rejection.family === null ? "tool" : "family";
-}
-
-function called(outcome: string): boolean {
-  if (outcome !== "success") {
-    throw new ScenarioError(outcome);
-  }
-  return true;
-}
-
-function report(permit: Permit, outcome: string): void {
-  if (outcome === "success") {
-    permit.success();
-  } else {
-    permit.failure(new ScenarioError(outcome));
-  }
 }

@@ -23,7 +23,10 @@ const OUTCOMES: Record<string, ResultKind> = {
   timeout: "failure",
   excluded: "ignored",
   ignored: "ignored",
+  overdue: "overdue",
 };
+/** Outcomes of `calls`. */
+const LETTERS: Record<string, string> = { F: "failure", S: "success", I: "ignored" };
 const COUNTS: Record<string, (counts: Counts) => number> = {
   failed: (counts) => counts.failed,
   ok: (counts) => counts.calls - counts.failed,
@@ -45,7 +48,11 @@ export const ACTION_KEYS = new Set([
   "op",
   "id",
   "outcome",
+  "outcomes",
+  "times",
+  "every_s",
   "ms",
+  "overdue_ms",
   "to",
   "for_s",
   "by",
@@ -57,6 +64,7 @@ export const ACTION_KEYS = new Set([
 
 interface Seen {
   permit?: boolean;
+  permitted?: number;
   retry_after?: number | null;
   error?: string;
 }
@@ -77,8 +85,25 @@ export class LocalPlayer {
   play(step: Step): void {
     const now = step.t;
     this.#noted(() => this.#breaker.advance(now));
-    const seen = this.#operate(now, step);
-    this.#compare(now, step, seen);
+    if (step.op === "calls") {
+      this.#calls(step);
+      return;
+    }
+    this.#compare(now, step, this.#operate(now, step));
+  }
+
+  /** Make one call after the other, `every_s` apart. */
+  #calls(step: Step): void {
+    const outcomes = (step["outcomes"] as string).repeat((step["times"] as number | undefined) ?? 1);
+    const seen: Seen = { permitted: 0 };
+    let at = step.t;
+    for (const [number, letter] of [...outcomes].entries()) {
+      at = step.t + number * ((step["every_s"] as number | undefined) ?? 0);
+      this.#noted(() => this.#breaker.advance(at));
+      const { permit } = this.#operate(at, { ...step, op: "call", outcome: LETTERS[letter] });
+      seen.permitted! += permit === true ? 1 : 0;
+    }
+    this.#compare(at, step, seen);
   }
 
   #operate(now: number, step: Step): Seen {
@@ -98,14 +123,14 @@ export class LocalPlayer {
         this.#permits.set(id, this.#acquire(now, seen));
         return seen;
       case "record": {
-        const permit = this.#permits.get(id) ?? null;
+        const permit = this.#begun(id);
         this.#permits.delete(id);
-        if (permit !== null && !permit.ok) {
-          throw new assert.AssertionError({ message: "a refused call has no result" });
-        }
         this.#noted(() => this.#breaker.record(now, this.#result(step), permit));
         return seen;
       }
+      case "overdue":
+        this.#noted(() => this.#breaker.record(now, this.#result(step), this.#begun(id)));
+        return seen;
       case "release": {
         const permit = this.#permits.get(id);
         this.#permits.delete(id);
@@ -131,6 +156,14 @@ export class LocalPlayer {
     }
   }
 
+  #begun(id: string): BreakerPermit | null {
+    const permit = this.#permits.get(id) ?? null;
+    if (permit !== null && !permit.ok) {
+      throw new assert.AssertionError({ message: "a refused call has no result" });
+    }
+    return permit;
+  }
+
   #set(state: CircuitState, now: number, openForS: number | null, seen: Seen): Seen {
     try {
       this.#noted(() => this.#breaker.transitionTo(state, now, "scenario", openForS));
@@ -152,7 +185,7 @@ export class LocalPlayer {
   }
 
   #result(step: Step): Result {
-    const named = step["outcome"] as string;
+    const named = (step["outcome"] as string | undefined) ?? step.op;
     return {
       kind: OUTCOMES[this.#classify[named] ?? named]!,
       durationMs: (step["ms"] as number | undefined) ?? 0,
@@ -208,7 +241,7 @@ export class LocalPlayer {
         assert.deepEqual(Object.fromEntries(Object.keys(named).map((name) => [name, this.#events[name] ?? 0])), named);
       } else if (key === "retry_after") {
         assert.ok(Math.abs((seen.retry_after ?? NaN) - (expected as number)) < 1e-6, `retry_after ${seen.retry_after}`);
-      } else if (key === "permit" || key === "error") {
+      } else if (key === "permit" || key === "permitted" || key === "error") {
         assert.equal(seen[key], expected, key);
       } else {
         assert.equal(this.#field(key), expected, key);

@@ -6,6 +6,7 @@ const NEVER = 1e9;
 const PLAIN: Record<string, keyof Policy> = {
   consecutive_failures: "consecutive_failures",
   failure_count: "failure_count",
+  cusum: "cusum",
   open_s: "wait_duration_in_open_state_s",
   backoff: "backoff_multiplier",
   backoff_multiplier: "backoff_multiplier",

@@ -20,7 +20,8 @@ export const SHARED_FILE =
   process.env["SWITCHGEAR_SCENARIOS"] ?? join(REPOSITORY, "..", "shared", "acceptance", "scenarios.json");
 
 export function repositoryScenarios(): Scenario[] {
-  return read(join(REPOSITORY, "tests", "acceptance", "more_scenarios.json"));
+  const files = ["more_scenarios.json", "evidence_scenarios.json"];
+  return files.flatMap((file) => read(join(REPOSITORY, "tests", "acceptance", file)));
 }
 
 /** Return the shared scenarios, or null where the file isn't there. */

@@ -198,7 +198,7 @@ def test_a_command_to_a_tool_named_like_a_users_circuit_moves_that_tool_alone():
 
 
 def test_a_policy_for_a_glob_reaches_a_tool_whose_name_has_a_mark():
-    world = World(partitions=1)
+    world = World()
     world.say(tool_name="search|user=ana")
     world.run_all()
     owner = owner_partition("search|user=ana", 4)

@@ -55,7 +55,7 @@ def test_copies_of_a_glob_in_several_partitions_count_once():
 
 
 def test_worker_uses_the_file_where_the_operators_values_do_not_fit_over_it():
-    row = Row(circuit_id="mail", tool_name="mail", policy=b'{"slow_call_rate_threshold": 0.5}')
+    row = Row(circuit_id="mail", tool_name="mail", policy=b'{"slow_call_duration_threshold_ms": 500}')
     known = KnownState({"mail": row}, {})
     with pytest.raises(PolicyError):
         with_overrides(FILE.explain("mail"), known)

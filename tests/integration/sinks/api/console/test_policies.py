@@ -18,7 +18,7 @@ from tests.support.deep import some
 from tests.support.engine import call, store_calls
 
 WRONG = "[default]\nconsecutive_failuresx = 3\n"
-DOES_NOT_FIT = b'{"slow_call_rate_threshold": 0.5}'
+DOES_NOT_FIT = b'{"slow_call_duration_threshold_ms": 500}'
 
 
 class Api:
@@ -98,7 +98,7 @@ async def test_values_that_no_longer_fit_over_the_file_can_be_seen_and_removed(a
     added = await api("PUT", "/v1/policies/mail", body | {"policy": {"jitter": 0.5}})
     assert (added.status_code, "slow_call_rate_threshold" in added.json()["detail"]) == (400, True)
     removed = (await api("PUT", "/v1/policies/mail", body | {"policy": {}})).json()
-    assert removed["before"]["values"] == {"slow_call_rate_threshold": 0.5}
+    assert removed["before"]["values"] == {"slow_call_duration_threshold_ms": 500}
     assert removed["before"]["policy"] == removed["after"]["policy"]
     assert removed["after"]["values"] == {}
 
@@ -131,7 +131,9 @@ async def test_replay_of_a_glob_leaves_what_is_set_for_a_tool_as_applying_it_doe
     assert (found["present"]["opens"], found["proposed"]["opens"]) == (0, 0)
     of_tool = {"tool": "mail", "policy": body["policy"]}
     assert (await api("POST", "/v1/policies/replay", of_tool)).json()["proposed"]["opens"] == 1
-    wrong = await api("POST", "/v1/policies/replay", {"pattern": "ma*", "policy": {"slow_call_rate_threshold": 0.5}})
+    wrong = await api(
+        "POST", "/v1/policies/replay", {"pattern": "ma*", "policy": {"slow_call_duration_threshold_ms": 500}}
+    )
     assert (wrong.status_code, "slow_call_rate_threshold" in wrong.json()["detail"]) == (400, True)
 
 
