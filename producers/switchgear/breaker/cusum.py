@@ -53,22 +53,30 @@ OFF: Final = Detector(up=0, down=0, height=1, unit=1.0, calls_between_false_open
 """The detector of a policy without the rule: its sum stays zero."""
 
 
-_DEFAULT_RULE: Final = (0.1, 0.5, 1_000_000)
-_DEFAULT: Final = Detector(
-    up=41,
-    down=15,
-    height=306,
-    unit=math.log((1 - 0.1) / (1 - 0.5)) / 15,
-    calls_between_false_opens=1_101_674.7387474943,
-)
-"""The solution for the default rule. Every process needs it, and to solve it takes longer than many programs run."""
+_KNOWN: Final[dict[tuple[float, float, float], Detector]] = {
+    (0.1, 0.5, 1_000_000): Detector(
+        up=41,
+        down=15,
+        height=306,
+        unit=math.log((1 - 0.1) / (1 - 0.5)) / 15,
+        calls_between_false_opens=1_101_674.7387474943,
+    ),
+    (0.3, 0.8, 1_000_000): Detector(
+        up=18,
+        down=23,
+        height=228,
+        unit=math.log(0.8 / 0.3) / 18,
+        calls_between_false_opens=1_066_300.6011198587,
+    ),
+}
+"""The solutions for the default rules of a fleet and of a process. To solve one takes longer than many programs run."""
 
 
 @lru_cache(maxsize=256)
 def solve(rule: Cusum) -> Detector:
-    """Return the :func:`solution` of ``rule``. That of the default rule is known."""
+    """Return the :func:`solution` of ``rule``. Those of the defaults are known."""
     asked = (rule.tolerable_failure_rate, rule.broken_failure_rate, rule.calls_between_false_opens)
-    return _DEFAULT if asked == _DEFAULT_RULE else solution(rule)
+    return _KNOWN.get(asked) or solution(rule)
 
 
 def solution(rule: Cusum) -> Detector:

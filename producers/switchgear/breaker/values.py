@@ -272,7 +272,7 @@ class PlainPolicy(msgspec.Struct, frozen=True, kw_only=True):
     fallback: tuple[str, ...] = ()
 
 
-LOCAL_TOOLS: Final = PlainPolicy(consecutive_failures=5, cusum=PlainCusum())
+LOCAL_TOOLS: Final = PlainPolicy(consecutive_failures=5, cusum=PlainCusum(0.3, 0.8))
 """``LOCAL_DEFAULT`` without pydantic, which takes time to import and has nothing to check here."""
 LOCAL_FAMILIES: Final = msgspec.structs.replace(
     LOCAL_TOOLS, minimum_tools=2, counted_error_classes=frozenset({"transport", "timeout"})

@@ -69,7 +69,10 @@ async def test_gateway_page_has_every_route_and_its_roles():
 def test_policy_page_has_every_value_with_its_defaults():
     rows = re.findall(r"^\| `([\w.]+)` \| (.*?) \| (.*?) \|", (REFERENCE / "policy.md").read_text(), re.MULTILINE)
     cusum = {
-        f"cusum.{name}": [f"{getattr(Cusum(), name):g}".replace("1e+06", "1000000")] * 2 for name in Cusum.model_fields
+        f"cusum.{name}": [
+            f"{getattr(each.cusum, name):g}".replace("1e+06", "1000000") for each in (LOCAL_DEFAULT, FLEET_DEFAULT)
+        ]
+        for name in Cusum.model_fields
     }
     values = {
         name: [_shown(getattr(each, name)) for each in (LOCAL_DEFAULT, FLEET_DEFAULT)]

@@ -11,9 +11,10 @@ from switchgear_schemas.policy import FAMILY_DEFAULT, LOCAL_FAMILY_DEFAULT
 from tests.support.table import table
 
 
-def test_the_local_default_opens_after_five_failures_in_a_row_or_by_the_fleets_cusum_and_waits_a_minute():
+def test_the_local_default_opens_after_five_failures_in_a_row_or_by_a_cusum_and_waits_a_minute():
     assert LOCAL_DEFAULT.consecutive_failures == 5
-    assert LOCAL_DEFAULT.cusum == FLEET_DEFAULT.cusum
+    assert LOCAL_DEFAULT.cusum is not None
+    assert (LOCAL_DEFAULT.cusum.tolerable_failure_rate, LOCAL_DEFAULT.cusum.broken_failure_rate) == (0.3, 0.8)
     assert LOCAL_DEFAULT.wait_duration_in_open_state_s == 60
     assert LOCAL_DEFAULT.permitted_number_of_calls_in_half_open_state == 1
     assert LOCAL_DEFAULT.success_threshold_to_close == 1

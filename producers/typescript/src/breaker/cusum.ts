@@ -27,9 +27,14 @@ export interface Detector {
 /** The detector of a policy without the rule: its sum stays zero. */
 export const OFF: Detector = { up: 0, down: 0, height: 1, unit: 1 };
 
-/** The solution for the default rule, which every process needs. */
-const DEFAULT: Detector = { up: 41, down: 15, height: 306, unit: Math.log((1 - 0.1) / (1 - 0.5)) / 15 };
-const solved = new Map<string, Detector>([["0.1 0.5 1000000", DEFAULT]]);
+/** The solution for the default rule of a fleet. */
+const FLEET: Detector = { up: 41, down: 15, height: 306, unit: Math.log((1 - 0.1) / (1 - 0.5)) / 15 };
+/** The solution for the default rule of a process, which each one needs. */
+const LOCAL: Detector = { up: 18, down: 23, height: 228, unit: Math.log(0.8 / 0.3) / 18 };
+const solved = new Map<string, Detector>([
+  ["0.1 0.5 1000000", FLEET],
+  ["0.3 0.8 1000000", LOCAL],
+]);
 
 /** Return the `solution` of a rule, from memory if it was solved before. */
 export function solve(rule: Readonly<Cusum>): Detector {

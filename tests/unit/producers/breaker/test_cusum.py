@@ -6,7 +6,7 @@ import pytest
 
 from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear.breaker.cusum import Detector, solution, solve
-from switchgear.breaker.values import PlainCusum
+from switchgear.breaker.values import LOCAL_TOOLS, PlainCusum
 from switchgear_schemas.policy import LOCAL_DEFAULT, BreakerPolicy, Cusum
 from tests.support.cusum import run_length
 from tests.support.table import table
@@ -52,7 +52,9 @@ def dense_run_length(detector: Detector, rate: float) -> float:
 
 def run_length_of_the_local_default(rate: float) -> float:
     """The mean number of calls to an open by five failures in a row or by the CUSUM, by the chain of both."""
-    rise, fall, top, run = DEFAULT.up, DEFAULT.down, DEFAULT.height, LOCAL_DEFAULT.consecutive_failures
+    assert LOCAL_DEFAULT.cusum is not None
+    detector, run = solve(LOCAL_DEFAULT.cusum), LOCAL_DEFAULT.consecutive_failures
+    rise, fall, top = detector.up, detector.down, detector.height
     states = [(0, 0)]
     places = {(0, 0): 0}
     moves = []
@@ -76,6 +78,12 @@ def test_the_known_detector_of_the_default_rule_is_its_solution(rule):
     assert solution(rule) == DEFAULT
 
 
+@pytest.mark.parametrize("rule", [LOCAL_DEFAULT.cusum, LOCAL_TOOLS.cusum])
+def test_the_known_detector_of_the_local_default_is_its_solution(rule):
+    assert solve(rule) is solve(LOCAL_DEFAULT.cusum)
+    assert solve(rule) == solution(rule)
+
+
 def test_every_other_rule_is_solved():
     rule = Cusum(calls_between_false_opens=1000)
     assert solve(rule) == solution(rule)
@@ -83,7 +91,7 @@ def test_every_other_rule_is_solved():
 
 
 @pytest.mark.parametrize(
-    ("rate", "calls"), [(0.01, 1.01e10), (0.05, 3.36e6), (0.1, 103_300), (0.2, 1_162), (0.3, 97), (0.5, 22)]
+    ("rate", "calls"), [(0.01, 1.01e10), (0.05, 3.37e6), (0.1, 111_110), (0.2, 3_905), (0.3, 586), (0.5, 62)]
 )
 def test_the_local_default_opens_as_seldom_as_the_documentation_says(rate, calls):
     assert run_length_of_the_local_default(rate) == pytest.approx(calls, rel=0.01)

@@ -91,17 +91,22 @@ def test_the_local_default_opens_at_the_fifth_failure_in_a_row():
 
 
 @pytest.mark.parametrize("policy", [LOCAL_DEFAULT, LOCAL_TOOLS], ids=["contract", "plain"])
-def test_a_tool_that_fails_four_of_five_calls_opens_the_local_default_at_the_ninth(policy):
+def test_a_tool_that_fails_four_of_five_calls_opens_the_local_default_at_the_22nd(policy):
     breaker = Breaker("c", policy, 0.0)
-    cause = feed(breaker, *[BAD] * 4, OK, *[BAD] * 4).cause
-    assert (cause.rule, cause.sample, cause.failed, cause.tolerable_failure_rate) == ("cusum", 9, 8, 0.1)
+    cause = feed(breaker, *([BAD] * 4 + [OK]) * 4, BAD, BAD).cause
+    assert (cause.rule, cause.sample, cause.failed, cause.tolerable_failure_rate) == ("cusum", 22, 18, 0.3)
 
 
 @pytest.mark.parametrize("gap_s", [0.01, 30.0, 3600.0])
 def test_a_tool_that_fails_four_of_five_calls_opens_the_local_default_at_any_volume(gap_s):
     breaker = Breaker("c", LOCAL_DEFAULT, 0.0)
-    moves = [breaker.record(number * gap_s, OK if number == 4 else BAD) for number in range(9)]
-    assert [move is not None for move in moves] == [False] * 8 + [True]
+    moves = [breaker.record(number * gap_s, OK if number % 5 == 4 else BAD) for number in range(22)]
+    assert [move is not None for move in moves] == [False] * 21 + [True]
+
+
+def test_a_tool_whose_callers_are_wrong_half_the_time_opens_the_local_default_by_runs_alone():
+    breaker = Breaker("c", LOCAL_DEFAULT, 0.0)
+    assert not any(breaker.record(float(number), BAD if number % 2 else OK) for number in range(1_000))
 
 
 def test_a_healthy_tool_with_one_failure_in_twenty_stays_closed_for_a_hundred_thousand_calls():
@@ -112,8 +117,8 @@ def test_a_healthy_tool_with_one_failure_in_twenty_stays_closed_for_a_hundred_th
 
 def test_the_local_default_opens_a_family_only_if_more_than_one_tool_fails():
     one, both = (Breaker("family", LOCAL_FAMILY_DEFAULT, 0.0) for _ in range(2))
-    for number in range(9):
-        kind = ResultKind.SUCCESS if number == 4 else ResultKind.FAILURE
+    for number in range(22):
+        kind = ResultKind.SUCCESS if number % 5 == 4 else ResultKind.FAILURE
         one.record(0.0, Result(kind, tool="a"))
         both.record(0.0, Result(kind, tool="ab"[number % 2]))
     assert (one.state, both.state, both.cause.rule) == ("closed", "open", "cusum")
