@@ -52,7 +52,8 @@ class ClaudeDriver(AdapterDriver):
     framework = "claude-agent-sdk"
     swaps = False
     not_possible: ClassVar = {
-        "retries_of_the_framework_count_once": "Claude Code doesn't retry a tool's call, so hooks see each call once."
+        "retries_of_the_framework_count_once": "Claude Code doesn't retry a tool's call, so hooks see each call once",
+        "cancellation_after_the_limit_counts_as_a_timeout": "its hooks call every cancellation an interrupt, as that of a person",
     }
     _cli: FakeCLI
     _client: ClaudeSDKClient | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.base_tool import BaseTool
 from google.genai import types
 
-from switchgear.classify import Classification
+from switchgear.classify import Classification, classify
 from switchgear.classify.by_text import caught_error
 from switchgear.classify.tool_failure import META_KEY
 from switchgear.client import Switchgear
@@ -163,7 +164,7 @@ class SwitchgearPlugin(BasePlugin):
             gear = self.calls.gear
             found = _caught(tool, text) or gear.classify_result(call.circuit, {"content": text, "isError": True})
             if found == Classification("tool") and result.get("response_type") == _REFLECTED:
-                found = Classification("unknown")  # that plugin answers exceptions
+                found = _reflected(result.get("error_type"))
             call.failed(text, failure=found, usage=gear.usage_of(call.circuit, result))
 
     def _abandoned(self, key: tuple[Any, Any]) -> None:
@@ -272,6 +273,18 @@ def _caught(tool: Any, text: str) -> Classification | None:
     by_mcp = any(base.__name__ == "McpTool" for base in type(tool).__mro__)
     found = caught_error(text) if by_mcp else None
     return None if found is None else Classification(found)
+
+
+def _reflected(error_type: Any) -> Classification:
+    """Return the class of an exception that the retry plugin answered in its place: by its type, if that is one of Python's own."""
+    kind = getattr(builtins, error_type, None) if isinstance(error_type, str) else None
+    if (
+        isinstance(kind, type)
+        and issubclass(kind, (OSError, ValueError, TypeError))
+        and not issubclass(kind, UnicodeError)
+    ):
+        return classify(kind())
+    return Classification("unknown")
 
 
 def _without(tools: Any, names: set[str]) -> list[Any] | None:
