@@ -291,9 +291,8 @@ class Switchgear(Calling, Lifetime, FromEnv):
         # A name that has a circuit was checked before.
         if type(tool) is not str or tool not in self._decision.local.circuits:
             check_tool_name(tool)
-        if self._direct.started and not (
-            session_id or target or session_stack.get()
-        ):  # the common case: save a function call
+        # The common case saves a function call.
+        if self._direct.started and not (session_id or target or session_stack.get()):
             answer = self._decision.acquire(tool, caller)
         else:
             answer = self._runtime.ask(tool, caller)

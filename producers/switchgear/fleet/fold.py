@@ -197,11 +197,10 @@ class FleetFold:
             return tool
         if not late:
             registry.publish(tool.follow_clock(arrived))
-            if (
-                tool.row.command_until is not None
-            ):  # events of users, sessions and targets don't reach the tool's own circuit
+            # Events of users, sessions and targets don't reach the tool's own circuit, so its timers run here.
+            if tool.row.command_until is not None:
                 registry.publish(tool.end_command(tool.row.clock))
-            if tool.breaker.admitted_share < 1:  # the same
+            if tool.breaker.admitted_share < 1:
                 self._begin(tool, arrived, late=late)
         live = registry.scoped(tool, scope, name, arrived)
         if live is tool:
