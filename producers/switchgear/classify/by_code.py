@@ -26,6 +26,7 @@ _BY_STATUS: Final[dict[int, ErrorClass]] = {
     499: "cancelled",
     504: "timeout",
 }
+_LIMITED: Final = frozenset({403, 429})
 _OVERLOADED: Final = frozenset({503, 529})
 """529 is Anthropic's ``overloaded_error``."""
 _STATUS_FIELDS: Final = ("status", "statusCode", "status_code", "httpStatus", "http_status")
@@ -41,7 +42,8 @@ def by_status(error: BaseException) -> Classification | None:
     """Return the class of the exception's HTTP status, None without a status of 300 or more.
 
     A redirect that a client raises as an error is ``tool``, because the server answered. If the type says more, as for too
-    many redirects, the type decides.
+    many redirects, the type decides. A 403 that asks to wait is ``rate_limited``: so GitHub answers a client above its limits
+    (docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api).
     """
     status, kind = http_status(error), type_of(error)
     if status is None or status < 300 or (status < 400 and kind.by_library is not None):
@@ -49,8 +51,9 @@ def by_status(error: BaseException) -> Classification | None:
     if kind.by_library == "transport" and "litellm" in kind.libraries:  # it puts 500 there, without an answer
         return None
     found = class_of_status(status)
-    may_ask = found == "rate_limited" or status in _OVERLOADED
-    return Classification(found, of_error(error) if may_ask else None)
+    may_ask = status in _LIMITED or status in _OVERLOADED
+    wait = of_error(error) if may_ask else None
+    return Classification("rate_limited" if status == 403 and wait is not None else found, wait)
 
 
 def class_of_status(status: int) -> ErrorClass:

@@ -34,6 +34,8 @@ def bucket_of(ms: float) -> int:
         return 0
     mantissa, exponent = math.frexp(min(ms, _MOST_MS))
     at = 4 * exponent
+    if mantissa == 0.5:  # the upper edge of the doubling below
+        return at - 1
     if mantissa > _EDGES[1]:
         return at + 3 if mantissa > _EDGES[2] else at + 2
     return at + 1 if mantissa > _EDGES[0] else at

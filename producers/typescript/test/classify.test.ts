@@ -80,6 +80,9 @@ describe("errors that real clients throw", () => {
   it("the wait of a limit goes with the class, and an error that can't be read keeps its class", () => {
     const headers = { "x-ratelimit-reset-requests": "6m0s", "x-ratelimit-remaining-requests": "0" };
     assert.deepEqual(classify(carrying({ status: 429, headers })), { errorClass: "rate_limited", retryAfterS: 360 });
+    assert.deepEqual(classify(carrying({ status: 403, headers })), { errorClass: "rate_limited", retryAfterS: 360 });
+    const within = { ...headers, "x-ratelimit-remaining-requests": "37" };
+    assert.equal(classify(carrying({ status: 403, headers: within })).errorClass, "auth");
     const broken = new Proxy({}, { get: () => { throw new Error("no") }, ownKeys: () => { throw new Error("no") } }); // prettier-ignore
     assert.deepEqual(classify(carrying({ status: 429, headers: broken })), {
       errorClass: "rate_limited",

@@ -17,6 +17,7 @@ const BY_STATUS: Record<number, ErrorClass> = {
   499: "cancelled",
   504: "timeout",
 };
+const LIMITED = [403, 429];
 /** 529 is Anthropic's `overloaded_error`. */
 const OVERLOADED = [503, 529];
 
@@ -28,15 +29,20 @@ export function classOfStatus(status: number): ErrorClass {
   return BY_STATUS[status] ?? (status >= 500 ? "server" : "invalid_input");
 }
 
-/** Return the class of the error's HTTP status: of fetch wrappers, axios, got, model SDKs, the AI SDK, AWS. */
+/**
+ * Return the class of the error's HTTP status: of fetch wrappers, axios, got, model SDKs, the AI SDK, AWS.
+ *
+ * A 403 that asks to wait is `rate_limited`: so GitHub answers a client above its limits.
+ */
 export function byStatus(error: Fields): Classification | null {
   const status = httpStatus(error);
   if (status === null || status < 300) {
     return null;
   }
   const found = classOfStatus(status);
-  const mayAsk = found === "rate_limited" || OVERLOADED.includes(status);
-  return { errorClass: found, retryAfterS: mayAsk ? waitOf(error) : null };
+  const mayAsk = LIMITED.includes(status) || OVERLOADED.includes(status);
+  const wait = mayAsk ? waitOf(error) : null;
+  return { errorClass: status === 403 && wait !== null ? "rate_limited" : found, retryAfterS: wait };
 }
 
 function httpStatus(error: Fields): number | null {

@@ -132,6 +132,25 @@ async def test_reads_a_wait_in_seconds(url, client):
 
 
 @pytest.mark.parametrize("client", CLIENTS)
+async def test_403_that_asks_to_wait_is_a_rate_limit(url, client):
+    """GitHub's primary limit has nothing left until its reset, the secondary one asks with Retry-After."""
+    reset = int(time.time()) + 100
+    primary = await raised(client, f"{url}/status/403?X-RateLimit-Remaining=0&X-RateLimit-Reset={reset}")
+    found = classify(primary)
+    assert found.error_class == "rate_limited"
+    assert found.retry_after_s is not None
+    assert 60 < found.retry_after_s <= 101
+    assert classify(await raised(client, f"{url}/status/403?Retry-After=60")) == Classification("rate_limited", 60)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_403_within_its_limits_is_a_matter_of_rights(url, client):
+    reset = int(time.time()) + 100
+    error = await raised(client, f"{url}/status/403?X-RateLimit-Remaining=37&X-RateLimit-Reset={reset}")
+    assert classify(error) == Classification("auth")
+
+
+@pytest.mark.parametrize("client", CLIENTS)
 async def test_reads_a_wait_until_a_date(url, client):
     date = urllib.parse.quote(email.utils.formatdate(time.time() + 100, usegmt=True))
     found = classify(await raised(client, f"{url}/status/429?Retry-After={date}"))

@@ -3,7 +3,7 @@ import random
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from switchgear.fleet.durations import (
@@ -32,6 +32,9 @@ def durations_of(*each, times=1):
 
 
 @given(st.floats(min_value=0, max_value=1e9))
+@example(2.0)
+@example(2**0.25)
+@example(1024.0)
 def test_a_duration_is_in_the_lowest_bucket_that_reaches_it(ms):
     bucket = bucket_of(ms)
     assert ms <= upper_ms(bucket)

@@ -100,9 +100,10 @@ async def a_familys_values_are_set_undone_and_cleared(http):
     assert "taken back" in await command(http, "policy", "clear", SERVER, "--family")
 
     async def gone():
-        return await overrides(http) == {}
+        waiting = (await http.get("/v1/console/known")).json()["commands_wait"]
+        return not waiting and await overrides(http) == {}
 
-    await eventually(gone, what="no values")
+    await eventually(gone, what="no values, and no command that the worker has still to read")
     assert "Nothing is set for" in await command(http, "policy", "clear", SERVER, "--family", code=1)
 
 
