@@ -39,7 +39,7 @@ async def test_every_promise_holds_through_half_a_minute_of_faults(capsys):
     assert report.done.total() >= 12
     assert set(POISON) <= report.done.keys()
     assert report.executions > 2_000
-    assert children() == before
+    assert children() == before, [psutil.Process(pid).cmdline() for pid in children() - before]
 
 
 def shown(capsys):

@@ -13,7 +13,9 @@ from typing import Any, Final
 import pytest
 
 from switchgear_sinks.console.update_vendor import HERE as CONSOLE
+from tests.support.kafka import once_a_run
 
+_PACKAGES: Final = CONSOLE / "node_modules"
 CHROMIUM: Final = "/usr/bin/chromium"
 WIDE: Final = (1440, 900)
 NARROW: Final = (390, 844)
@@ -85,15 +87,17 @@ class Window:
 
 def axe_script() -> str:
     """Return the source of axe-core, which finds problems of accessibility. Skip the test without npm."""
-    script = CONSOLE / "node_modules" / "axe-core" / "axe.min.js"
-    if not script.exists():
-        install_packages()
-    return script.read_text()
+    install_packages()
+    return (_PACKAGES / "axe-core" / "axe.min.js").read_text()
 
 
 def install_packages() -> None:
-    """Install what the console's lock file names. Skip the test without npm."""
+    """Install what the console's lock file names, once a run. Skip the test without npm."""
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("Node.js is not installed")
-    subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=CONSOLE, check=True, capture_output=True, timeout=400)
+    with once_a_run("packages-of-the-console") as stamp:
+        if not stamp.exists():
+            command = [npm, "ci", "--no-audit", "--no-fund"]
+            subprocess.run(command, cwd=CONSOLE, check=True, capture_output=True, timeout=400)
+            stamp.touch()

@@ -17,7 +17,7 @@ from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.migrations import migrate
 from switchgear_sinks.store import Store, open_store
-from tests.support.kafka import once_a_run
+from tests.support.kafka import in_a_run, once_a_run
 
 TABLES = (
     "tool_metrics", "tool_errors", "tool_slow_calls", "tool_error_types_15m", "tool_caller_errors_15m",
@@ -38,13 +38,24 @@ def migrated_store(folder: Path) -> Iterator[Store]:
 
 
 def copy_migrated(folder: Path) -> None:
-    """Copy the engine's files with all tables, empty, to ``folder``. They are made once a run: that takes longer than most tests."""
+    """Copy the engine's files with all tables, empty, to ``folder``. They are made once a run: that takes longer than most tests.
+
+    A program that is no part of a run makes them for itself.
+    """
+    if not in_a_run():
+        _make_in_a_thread(folder)
+        return
     with once_a_run("clickhouse") as made:
         if not made.exists():
-            with ThreadPoolExecutor(1) as thread:  # the fixture of an asynchronous test is made while a loop runs
-                thread.submit(asyncio.run, _make(made.with_suffix(".new"))).result()
+            _make_in_a_thread(made.with_suffix(".new"))
             made.with_suffix(".new").rename(made)
     shutil.copytree(made, folder, dirs_exist_ok=True, symlinks=True)
+
+
+def _make_in_a_thread(folder: Path) -> None:
+    """Make the files. The fixture of an asynchronous test is made while a loop runs in this thread."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, _make(folder)).result()
 
 
 async def _make(folder: Path) -> None:

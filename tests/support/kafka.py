@@ -121,6 +121,11 @@ def shared_kafka() -> RunningKafka:
     return RunningKafka(answer.read_text())
 
 
+def in_a_run() -> bool:
+    """Return whether this process belongs to a run of pytest, whose processes share a folder."""
+    return _FOLDER_VARIABLE in os.environ
+
+
 @contextmanager
 def once_a_run(name: str) -> Iterator[Path]:
     """Yield a path in the run's folder that all test processes share, while no other process may make it."""

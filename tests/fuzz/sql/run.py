@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+import os
 import selectors
+import signal
 import subprocess
 import sys
 import tempfile
@@ -65,6 +68,7 @@ class Engine:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=self._world.folder,
+            start_new_session=True,
             env={"PYTHONPATH": str(Path(__file__).parents[3]), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
         )
         self._buffer = b""
@@ -92,9 +96,10 @@ class Engine:
         return ("crashed" if crashed else "ended"), ""
 
     def end(self) -> None:
-        """Kill the process."""
+        """Kill the process, and the one in which it answers."""
         if self._process is not None:
-            self._process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.communicate()
             self._process = None
 

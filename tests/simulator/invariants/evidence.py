@@ -26,6 +26,8 @@ _FAMILYS: Final = ("family_generation", "family_lease_id")
 _LATE_S: Final = 300.0
 _STAY_S: Final = 30.0
 _RULES: Final = frozenset({"cusum", "failure_rate"})
+_NEW: Final = {"generation": 0}
+"""A circuit of which nothing was published is closed."""
 
 
 class Evidence:
@@ -95,8 +97,8 @@ class Evidence:
 
     def published(self, record: dict[str, Any], known: dict[str, Any] | None) -> None:
         """Check a circuit's newest record. ``known`` is the one before."""
-        if known is not None and known["generation"] == record["generation"]:
-            return
+        if record["generation"] == (_NEW if known is None else known)["generation"]:
+            return  # the state is the same: what it learned is published, too
         state, rule = record["state"], (record["cause"] or {}).get("rule")
         if state in {"open", "closed"} and rule != "command":
             self._justify(record, known, rule)

@@ -39,12 +39,12 @@ RECOVERY_S = HAPPEN_S
 PROGRAMS = {
     "openinference over http": ("openinference", "http", "openinference/0.1"),
     "pydantic-ai over grpc": ("pydantic_ai", "grpc", "otel-genai/1.41"),
-    "langfuse over http": ("langfuse", "http", "langfuse/5"),
     "openinference over grpc": ("openinference", "grpc", "openinference/0.1"),
     "pydantic-ai over http": ("pydantic_ai", "http", "otel-genai/1.41"),
+    "langfuse over http": ("langfuse", "http", "langfuse/5"),
     "langfuse over grpc": ("langfuse", "grpc", "langfuse/5"),
 }
-"""Library, protocol, and how the gateway calls the convention."""
+"""Library, protocol, and how the gateway calls the convention. Langfuse hides the kind of error: its failures count half, in rates alone."""
 
 
 def deep(programs):
@@ -106,6 +106,7 @@ async def world(kafka, tmp_path_factory):
     folder: Path = tmp_path_factory.mktemp("one-tool")
     policy = policy_text(PROBES, WAIT_S)
     held = policy_text(PROBES, HELD_S).replace("[default]", '[tools."held_*"]')
+    held = held.replace('_rate_threshold = "off"', f"_rate_threshold = 0.5\nminimum_number_of_calls = {FAILURES}")
     (folder / "policies.toml").write_text(f"{policy}\n{held}")
     settings = kafka.settings(
         gateway_http=f"127.0.0.1:{any_free_port()}",
@@ -127,7 +128,7 @@ async def world(kafka, tmp_path_factory):
         yield World(settings, folder, gateway, tool, agents)
 
 
-@pytest.mark.parametrize("failing", ["typescript", *deep(["gateway", "kafka", *list(PROGRAMS)[:3]])])
+@pytest.mark.parametrize("failing", ["typescript", *deep(["gateway", "kafka", *list(PROGRAMS)[:2]])])
 async def test_tool_that_fails_in_one_program_is_refused_in_all_agents_and_recovers_by_exactly_n_probes(world, failing):
     tool = world.tool
     await world.all_call("shared")
@@ -162,7 +163,7 @@ async def test_tool_that_fails_in_one_program_is_refused_in_all_agents_and_recov
     assert not any(each["failed"] for each in found.values()), found
 
 
-@pytest.mark.parametrize("program", deep(list(PROGRAMS)[3:]))
+@pytest.mark.parametrize("program", deep(list(PROGRAMS)[2:]))
 async def test_instrumented_program_alone_opens_the_circuit_of_its_tool_in_every_agent(world, program):
     library, way, convention = PROGRAMS[program]
     circuit = f"held_{library}_{way}"
@@ -171,7 +172,8 @@ async def test_instrumented_program_alone_opens_the_circuit_of_its_tool_in_every
     for agent in world.agents.values():
         await agent.until(circuit, available=False)
     events = [each for each in await world.events_of(circuit) if each["status"] != "rejected"]
-    assert [(each["status"], each["error_class"]) for each in events] == [("error", "transport")] * FAILURES
+    said = ("error", *(("unknown", "status_only") if library == "langfuse" else ("transport", "full")))
+    assert [(each["status"], each["error_class"], each["evidence"]) for each in events] == [said] * FAILURES
     assert {each["metadata"]["otlp"] for each in events} == {convention}
     assert {each["service"] for each in events} == {library}
 
