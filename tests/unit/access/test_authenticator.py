@@ -97,8 +97,11 @@ def test_session_of_a_token_has_the_rights_that_the_token_has_now_and_ends_with_
     lowered = msgspec.structs.replace(token, roles=(Role.READ,), tools=("mail",))
     file.write_text(with_token("", lowered))
     assert Authenticator.of(Settings(access_tokens_file=file)).principal_of(session) == lowered.principal()
-    file.write_text(with_revoked(with_token("", token), token.id, datetime(2026, 1, 1, tzinfo=UTC)))
-    assert Authenticator.of(Settings(access_tokens_file=file)).principal_of(session) is None
+    past = datetime(2026, 1, 1, tzinfo=UTC)
+    expired = msgspec.structs.replace(token, expires_at=past)
+    for ended in (with_revoked(with_token("", token), token.id, past), with_token("", expired)):
+        file.write_text(ended)
+        assert Authenticator.of(Settings(access_tokens_file=file)).principal_of(session) is None
 
 
 @table("other", ['prefs={"a":1}', "a=b c", "x[0]=1", "a", "a@b=1"])

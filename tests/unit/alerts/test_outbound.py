@@ -97,6 +97,24 @@ def resolving(*addresses):
     ]
 
 
+@pytest.mark.parametrize("addresses", [("93.184.215.14", "10.0.0.7"), ("10.0.0.7", "93.184.215.14")])
+async def test_a_name_with_one_private_address_among_public_ones_is_refused_unasked(monkeypatch, addresses):
+    asked = []
+
+    async def send(request, *, stream):
+        asked.append(request.url.host)
+        raise httpx.ConnectError("refused")
+
+    outbound = Outbound()
+    monkeypatch.setattr(outbound._client, "send", send)
+    monkeypatch.setattr(socket, "getaddrinfo", resolving(*addresses))
+    with pytest.raises(DeliveryError, match="private address") as caught:
+        await outbound.post("https://both.example.com/hook", b"{}", {})
+    await outbound.close()
+    assert caught.value.permanent
+    assert asked == []
+
+
 @pytest.mark.slow
 async def test_a_server_on_127_0_0_1_is_reached_as_localhost_although_the_name_gives_ipv6_first(monkeypatch):
     server = await asyncio.start_server(answer_ok, "127.0.0.1", 0)

@@ -1,4 +1,4 @@
-"""A lost connection to a server counts once, by the first tool call that fails because of it."""
+"""What the proxy makes of a server's answers. A lost connection counts once, by the first tool call that fails because of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from switchgear.classify import Classification, classify
 from switchgear.integrations.tool_calls import ToolCalls
 from switchgear.telemetry.hooks import FunctionHooks
 from switchgear_cli.mcp_proxy.connection import Ending
-from switchgear_cli.mcp_proxy.errors import ServerDownError, ServerStatusError
+from switchgear_cli.mcp_proxy.errors import ServerDownError, ServerSilentError, ServerStatusError
 from switchgear_cli.mcp_proxy.servers import CommandServer
 from switchgear_cli.mcp_proxy.upstream import Upstream
 from tests.support.local_client import local_client
@@ -51,6 +51,11 @@ class FakeConnection:
         if self._world.limited:
             self.ending.status_code, self.ending.wait_s = 429, 30
             raise MCPError(types.INTERNAL_ERROR, "Server returned an error response")
+        if self._world.silent:
+            raise MCPError(types.REQUEST_TIMEOUT, "Timed out while waiting for response")
+        if request.method in self._world.lists:
+            entries, following = self._world.lists[request.method][(request.params or {}).get("cursor")]
+            return type("Answer", (), {"root": {"tools": entries} | ({"nextCursor": following} if following else {})})
         if self._world.closes_answers:
             raise MCPError(types.CONNECTION_CLOSED, "SSE stream ended")
         if request.method != "tools/call" or self._world.answers:
@@ -64,7 +69,9 @@ class World:
 
     def __init__(self, policy=FIVE):
         self.now = 0.0
-        self.up, self.answers, self.closes_answers, self.limited = True, False, False, False
+        self.up, self.answers, self.closes_answers, self.limited, self.silent = True, False, False, False, False
+        self.lists = {}
+        """By method, the pages by their cursors: the entries, and the cursor of the next page."""
         self.connections, self.outcomes = [], []
         hooks = [FunctionHooks(on_outcome=self.outcomes.append)]
         self.gear = local_client(lambda: self.now, local_policies=policy, hooks=hooks)
@@ -198,3 +205,24 @@ async def test_a_limited_server_says_in_its_headers_how_long_to_wait(world):
     with pytest.raises(ServerStatusError, match="429") as raised:
         await world.call()
     assert classify(raised.value) == Classification("rate_limited", 30)
+
+
+@in_virtual_time
+async def test_a_server_that_does_not_answer_in_time_is_a_timeout_and_not_unreachable():
+    world = World(
+        BreakerPolicy(
+            consecutive_failures=2, wait_duration_in_open_state_s=60, counted_error_classes=frozenset({"timeout"})
+        )
+    )
+    world.silent = True
+    for _ in range(2):
+        with pytest.raises(ServerSilentError, match="did not answer within 60 s"):
+            await world.call()
+    assert world.classes == ["timeout"] * 2
+    assert await world.call() is None, "a policy that counts timeouts alone opens"
+
+
+@in_virtual_time
+async def test_each_page_of_a_long_list_is_read_once(world):
+    world.lists["tools/list"] = {None: (["a", "b"], "2"), "2": (["c"], "3"), "3": (["d"], None)}
+    assert await world.upstream.pages("tools/list", "tools") == ["a", "b", "c", "d"]

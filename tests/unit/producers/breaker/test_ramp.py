@@ -108,6 +108,8 @@ def test_the_share_never_falls_when_the_policy_changes():
     gentle = BreakerPolicy(recovery_ramp=(0.01, 0.02, 0.03, 0.9))
     assert ramp.follow(gentle) is ramp
     assert ramp.share == 0.5
+    assert ramp.climb(gentle, 20.0) is None, "its third step has a smaller share"
+    assert ramp.share == 0.5
     assert ramp.climb(gentle, 30.0) == 0.9
     assert ramp.follow(POLICY) is None, "it has three steps, and this was the fourth"
     assert ramp.follow(BreakerPolicy()) is None

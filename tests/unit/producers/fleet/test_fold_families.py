@@ -70,6 +70,20 @@ def test_counts_the_calls_of_all_tools_once_in_the_circuit_of_their_family(world
     assert world.counted.folded == 6
 
 
+def test_the_success_that_makes_up_the_minimum_of_calls_opens_the_family_if_enough_have_failed():
+    rates = POLICY.model_copy(
+        update={"consecutive_failures": None, "failure_rate_threshold": 0.5, "minimum_number_of_calls": 4}
+    )
+    world = World(policies=OnePolicy(OF_TOOLS, rates))
+    for tool in TOOLS[:2]:
+        fail(world, tool)
+    for tool in TOOLS[:2]:  # in one batch, so that they may be counted together
+        world.say(tool_name=tool, emitter_id="p")
+    world.run_all()
+    (opened,) = world.records(FAMILY)
+    assert (opened.state, opened.cause.rule, opened.cause.sample) == ("open", "failure_rate", 4)
+
+
 def test_every_record_names_its_family(world):
     die(world)
     world.say("error", tool_name="search", error_class="transport")

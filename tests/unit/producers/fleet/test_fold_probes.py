@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from switchgear_schemas import BreakerPolicy, Circuit
-from tests.support.fleet import COUNTING, OnePolicy, World
+from tests.support.fleet import COUNTING, OnePolicy, World, at
 
 N = 3
 SEVERAL = COUNTING.model_copy(
@@ -87,6 +87,17 @@ def test_an_ignored_probe_gives_its_permit_back_to_all_processes(status, error_c
     record = world.records()[-1]
     assert (record.permits_left, len(record.leases)) == (1, 2)
     assert {lease.emitter_id for lease in _ask(world, "d").leases} == {"a", "c", "d"}
+
+
+def test_a_call_without_a_guard_that_began_before_the_end_of_the_wait_is_no_probe_however_late_it_arrives():
+    world = _opened(COUNTING)
+    world.say(seconds=15, recorded_at=at(9))
+    world.say(seconds=15, recorded_at=at(12), execution_time_ms=3_000)
+    world.run_all()
+    assert [record.state for record in world.records()] == ["open"]
+    world.say(seconds=15, recorded_at=at(12), execution_time_ms=1_000)
+    world.run_all()
+    assert world.records()[-1].state == "closed"
 
 
 @pytest.mark.slow

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from switchgear.over_http.gateway import Gateway
 from switchgear.over_http.replies import Reply, not_reached, read_reply
 
@@ -50,6 +52,12 @@ def test_unknown_events_are_sent_again_marked_as_resent() -> None:
 
 def test_an_outage_without_a_list_makes_every_event_unknown() -> None:
     found = reply(503, {"title": "Service Unavailable", "status": 503})
+    assert (found.again, found.resent, found.down) == ([0, 1, 2], True, True)
+
+
+@pytest.mark.parametrize("status", [408, 500, 502, 504])
+def test_after_an_error_in_which_kafka_may_have_the_events_they_are_marked_as_resent(status: int) -> None:
+    found = reply(status, {"detail": "It broke."})
     assert (found.again, found.resent, found.down) == ([0, 1, 2], True, True)
 
 

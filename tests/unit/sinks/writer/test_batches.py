@@ -71,6 +71,16 @@ def test_a_batch_is_due_at_its_age_and_not_before() -> None:
     assert buffer.cut(6.0) is not None
 
 
+def test_the_oldest_record_decides_when_a_batch_is_due_however_many_follow() -> None:
+    buffer = BatchBuffer(WriterLimits(batch_rows=1_000, batch_age_s=1.0))
+    for step in range(4):
+        buffer.add(some(1, first=step), step * 0.25)
+    assert buffer.due_in(0.75) == 0.25
+    batch = buffer.cut(1.0)
+    assert batch is not None
+    assert len(batch.records) == 4
+
+
 def test_records_that_remain_after_a_cut_keep_their_age() -> None:
     buffer = BatchBuffer(LIMITS)
     buffer.add(some(2), 0.0)

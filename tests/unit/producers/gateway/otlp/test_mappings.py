@@ -14,6 +14,7 @@ from tests.unit.producers.gateway.otlp.support import (
     log_request,
     log_sample,
     logged_calls_in,
+    put,
     sample,
     span_request,
 )
@@ -207,6 +208,16 @@ def test_an_exception_of_a_tool_of_adk_is_judged_by_its_type():
     span.events.add(name="exception").attributes.add(key="exception.type").value.string_value = "KeyError"
     (call,) = calls_in(request)
     assert call.error_class == "unknown"
+
+
+def test_of_several_exceptions_of_a_span_the_last_one_is_judged_because_a_retry_records_each():
+    request = span_request({"id": 1, "error": ""})
+    span = request.resource_spans[0].scope_spans[0].spans[0]
+    for kind in ("TimeoutError", "httpx.ConnectError"):
+        put(span.events.add(name="exception").attributes, {"exception.type": kind})
+    span.events.add(name="log")
+    (call,) = calls_in(request)
+    assert (call.error_class, call.error_type) == ("transport", "httpx.ConnectError")
 
 
 SOURCES = {

@@ -1,11 +1,16 @@
-"""What undoes a command."""
+"""Who may command, and what undoes a command."""
 
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
+from starlette.requests import Request
 
+from switchgear_access.middleware import _KEY
+from switchgear_access.principal import Principal, Role
 from switchgear_schemas.command import Command
-from switchgear_sinks.api.console.actions import _still, undo_of_command
+from switchgear_sinks.api.answers import ForbiddenError
+from switchgear_sinks.api.console.actions import Actions, _still, undo_of_command
 from switchgear_sinks.api.console.records import no_circuit
 
 CLOSED = no_circuit("mail", None)
@@ -41,6 +46,43 @@ def test_undo_brings_back_the_command_from_before_while_it_lasts():
     assert [each["verb"] for each in _still(past)] == ["auto"]
 
 
+def test_undo_for_a_circuit_that_was_forced_open_for_a_time_keeps_the_end_of_that_time():
+    before = CLOSED | {"state": "open", "override": OVERRIDE, "next_probe_at": SOON}
+    (found,) = undo_of_command("auto", before, COMMAND)
+    assert (found["verb"], found["until"]) == ("force_open", SOON)
+    (found,) = undo_of_command("auto", before | {"state": "forced_open", "next_probe_at": None}, COMMAND)
+    assert (found["verb"], found["until"]) == ("force_open", None)
+
+
 @pytest.mark.parametrize("verb", ["close", "reset"])
 def test_removed_evidence_cannot_be_brought_back(verb):
     assert undo_of_command(verb, CLOSED | {"state": "open", "next_probe_at": SOON}, COMMAND) is None
+
+
+def asked(body: bytes, *, tenant: str | None) -> Request:
+    """Return the request of an operator about the circuit of mail."""
+
+    async def receive():
+        return {"type": "http.request", "body": body}
+
+    scope = {
+        "type": "http", "method": "POST", "path": "/", "query_string": b"",
+        "headers": [(b"content-type", b"application/json")],
+        "path_params": {"circuit_id": "mail", "audit_id": "7"},
+        _KEY: Principal("ops", frozenset({Role.OPERATE}), tenant),
+    }  # fmt: skip
+    return Request(scope, receive)
+
+
+async def test_an_operator_of_one_tenant_commands_no_circuit_because_all_tenants_share_it():
+    async def nothing(_circuit_id):
+        return None
+
+    fleet, boards = SimpleNamespace(find=nothing), SimpleNamespace(forget=None)
+    actions = Actions(None, fleet, boards, None, None)
+    body = b'{"command": "force_open", "reason": "x", "dry_run": true}'
+    with pytest.raises(ForbiddenError, match="all tenants share"):
+        await actions.command(asked(body, tenant="acme"))
+    with pytest.raises(ForbiddenError, match="all tenants share"):
+        await actions.undo(asked(b'{"reason": "x"}', tenant="acme"))
+    assert (await actions.command(asked(body, tenant=None))).status_code == 200

@@ -70,6 +70,14 @@ def test_error_rate_leaves_out_caller_errors_and_cancelled_calls():
     assert ToolFigures(calls=3, cancelled=3).error_rate == 0
 
 
+def test_error_rate_of_the_fleet_leaves_out_the_same_calls_of_all_its_tools():
+    some = ToolFigures(calls=20, errors=5, caller_errors=8, cancelled=2)
+    found = assemble({}, figures(a=some, b=ToolFigures(calls=11, cancelled=1)), {}, family_pattern="mcp:*:*")
+    assert (found["fleet"]["calls"], found["fleet"]["errors"], found["fleet"]["error_rate"]) == (31, 5, 0.25)
+    idle = assemble({}, figures(a=ToolFigures(calls=3, cancelled=3)), {}, family_pattern="mcp:*:*")
+    assert idle["fleet"]["error_rate"] == 0
+
+
 def test_outage_began_at_the_stored_opening_and_not_at_the_last_failed_probe():
     opened = NOW - timedelta(minutes=9)
     circuits = [
