@@ -39,7 +39,7 @@ async def test_every_promise_holds_through_half_a_minute_of_faults(capsys):
     assert report.done.total() >= 12
     assert set(POISON) <= report.done.keys()
     assert report.executions > 2_000
-    assert children() == before, [psutil.Process(pid).cmdline() for pid in children() - before]
+    assert children() == before
 
 
 def shown(capsys):
@@ -53,5 +53,5 @@ def shown(capsys):
 
 
 def children():
-    """Processes whose parent this one is."""
-    return {child.pid for child in psutil.Process().children()}
+    """Processes whose parent this one is, apart from the one that forks commands for all tests."""
+    return {child.pid for child in psutil.Process().children() if "tests.support.warm" not in child.cmdline()}
