@@ -44,7 +44,7 @@ def create(
     """Create a token, and print it. It is printed this once: the file keeps a hash.
 
     Args:
-        holder: Who will use it, for lists and logs.
+        holder: Who will use it, for lists, logs and the audit. No other valid token has this name.
         roles: What it allows, comma-separated: emit, read, operate, admin.
         tenant: The only tenant whose data it may see or send.
         tools: Globs of the tools that it may see or use, comma-separated.
@@ -63,7 +63,7 @@ def create(
     path = _path(tokens_file)
     with _locked(path):
         before = _read(path, may_be_missing=True)
-        parse_tokens(before, str(path))
+        _check_name(parse_tokens(before, str(path)), holder)
         _write(path, with_token(before, made))
     print(text)
     print(
@@ -120,6 +120,16 @@ def _meant(found: tuple[Token, ...], given: str, now: datetime) -> Token:
             hint=f"Give the id of one: {', '.join(each.id for each in matching)}.",
         )
     return matching[0]
+
+
+def _check_name(found: tuple[Token, ...], holder: str) -> None:
+    now = datetime.now(UTC)
+    same = next((each for each in found if each.name == holder and each.state(now) == "valid"), None)
+    if same is not None:
+        raise WrongUsageError(
+            f"The token {same.id} has the name {named(holder)} already, and the audit shows names.",
+            hint="Choose another name, or revoke that token first.",
+        )
 
 
 def _role(text: str) -> Role:
