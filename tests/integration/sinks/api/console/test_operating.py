@@ -191,7 +191,7 @@ async def commands_from_the_command_line_need_no_kafka(http, token):
     opened = await command("open", "mai?", "--yes", "--for", "10m", "--reason", "storm")
     assert (opened.returncode, opened.stderr) == (0, ""), opened.stderr
     assert opened.stdout.startswith("mail: open until ")
-    assert opened.stdout.endswith(", by ada: storm.\n")
+    assert opened.stdout.endswith(", by token:ada: storm.\n")
     unknown = await command("close", "mali")
     assert (unknown.returncode, "did you mean mail" in unknown.stderr) == (2, True)
     assert (await command("auto", "mail", "--json")).returncode == 0
