@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,6 +11,7 @@ import structlog
 
 from switchgear_access.tokens import MAX_BYTES, Token, TokenTable, check_names, parse_tokens
 from switchgear_schemas.errors import SettingsError
+from switchgear_schemas.files import read_file
 
 log = structlog.get_logger()
 
@@ -110,12 +110,10 @@ class TokenFile:
 
     def _read(self) -> TokenTable:
         try:
-            with self._path.open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
-            text = data.decode("utf-8-sig")
+            text = read_file(self._path, MAX_BYTES).decode("utf-8-sig")
         except OSError as error:
             raise SettingsError(
-                f"The file of tokens {self._path} can't be read: {os.strerror(error.errno or 0)}.",
+                f"The file of tokens {self._path} can't be read: {error.strerror}.",
                 hint="Correct access_tokens_file, or make the file with `switchgear token create`.",
             ) from None
         except UnicodeDecodeError:

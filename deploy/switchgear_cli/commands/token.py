@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from rich.text import Text
 
 from switchgear_access.principal import ROLE_NAMES, Role
-from switchgear_access.tokens import Token, new_token, parse_tokens, with_revoked, with_token
+from switchgear_access.tokens import MAX_BYTES, Token, new_token, parse_tokens, with_revoked, with_token
 from switchgear_cli import json_file
 from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.reads import output
@@ -23,6 +23,7 @@ from switchgear_cli.times import parse_duration
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.access_settings import comma_separated
 from switchgear_schemas.errors import SettingsError
+from switchgear_schemas.files import read_file
 from switchgear_schemas.settings import load_settings
 
 token = App(name="token", help="Create, list and revoke tokens.")
@@ -165,7 +166,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _read(path: Path, *, may_be_missing: bool = False) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_file(path, MAX_BYTES).decode("utf-8-sig").replace("\r\n", "\n")
     except FileNotFoundError:
         if may_be_missing:
             return "" if path.suffix != ".json" else "{}"
