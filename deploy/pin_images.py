@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -66,4 +65,4 @@ def main(folder: Path = REPOSITORY) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
