@@ -12,7 +12,7 @@ PROCESSES ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder --numprocesses
 
-.PHONY: setup up check test test-all test-deep lint docs adapters bench chaos fuzz schemas clean
+.PHONY: setup up check test test-all test-deep lint docs adapters bench chaos fuzz schemas requirements pin-images clean
 
 ## up: the whole system on this machine, with demo traffic (ARGS="--no-demo --api-port 9000" …)
 up: setup
@@ -66,6 +66,18 @@ fuzz: setup
 ## schemas: write the JSON Schema and AsyncAPI files from the models
 schemas: setup
 	$(BIN)/python -m switchgear_schemas.json_schema schemas
+
+## requirements: the image's packages with the hash of each file, after a change of pyproject.toml or constraints.txt (asks the package index)
+COMPILE = $(BIN)/python -m uv pip compile --quiet --generate-hashes --universal --python-version 3.13 --no-annotate \
+	--custom-compile-command 'make requirements' --constraint constraints.txt
+requirements: setup
+	$(COMPILE) --extra gateway --extra stream --extra sink pyproject.toml --output-file deploy/requirements.txt
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+		| $(COMPILE) - --output-file deploy/requirements-build.txt
+
+## pin-images: write the digest of each image into docker-compose.yml and the Dockerfile (asks their registry by docker buildx)
+pin-images: setup
+	$(BIN)/python deploy/pin_images.py
 
 setup: $(VENV)/.installed
 

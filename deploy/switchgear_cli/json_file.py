@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.files import read_file
 
 _BOM: Final = codecs.BOM_UTF8
 _STRING: Final = r'"(?:[^"\\]|\\.)*"'
@@ -57,7 +58,7 @@ class JsonFile:
             JsonFileError: The file has changed since it was read, or can't be written.
         """
         try:
-            if (self.path.read_bytes() if self.path.exists() else b"") != self.data:
+            if (read_file(self.path, _MOST_BYTES) if self.path.exists() else b"") != self.data:
                 raise JsonFileError(
                     f"{self.path} changed at the same moment, so nothing was written.",
                     hint="Close the program that writes it and try again.",
@@ -80,12 +81,10 @@ def read(path: Path, *, way_out: str, may_be_missing: bool = False) -> JsonFile:
     """
     try:
         where = path.expanduser().resolve()
-        data = b"" if may_be_missing and not where.exists() else where.read_bytes()
+        data = b"" if may_be_missing and not where.exists() else read_file(where, _MOST_BYTES)
     except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle, or "~" of an unknown user
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise JsonFileError(f"{path} can't be read: {why}.") from None
-    if len(data) > _MOST_BYTES:
-        raise JsonFileError(f"{path} has {len(data):,} bytes, too many for a file of settings.", hint=way_out)
     if may_be_missing and not data.removeprefix(_BOM).strip():
         return JsonFile(where, data, {})
     try:

@@ -12,6 +12,7 @@ from typing import Any, Final, TextIO
 import structlog
 from structlog.typing import ExcInfo, Processor
 
+from switchgear.runtime import kafka_log
 from switchgear_cli.terminal import styled
 from switchgear_schemas import visible
 from switchgear_schemas.settings import Settings
@@ -27,10 +28,14 @@ _TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
 )
 
 
-def configure_logging(settings: Settings) -> None:
+def configure_logging(settings: Settings, *, without_kafka: str | None = None) -> None:
     """Send every log line to standard error, as ``log_format`` and ``log_level`` say.
 
     Console: one line per event, coloured on a terminal unless ``NO_COLOR`` is set. JSON: one object per line, with an ISO 8601 time in UTC.
+
+    Args:
+        settings: The format, the level and the brokers.
+        without_kafka: What it means for this process that Kafka is away, as a sentence for the log.
     """
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     shared: list[Processor] = [
@@ -62,6 +67,7 @@ def configure_logging(settings: Settings) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    kafka_log.install(settings.kafka_bootstrap_servers, meaning=without_kafka, everywhere=True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
     logging.getLogger("uvicorn").setLevel(

@@ -1,7 +1,7 @@
 """Remove secrets from error messages before they leave the process.
 
 The patterns match credentials with a published prefix, cookies and authorization headers, and values whose name says that they
-are secret: ``token=abc``, ``"apiKey": ["abc"]``, ``('Cookie', 'sid=abc')``, ``--password abc``. Such a value is a string of Python
+are secret: ``token=abc``, ``"apiKey": ["abc"]``, ``('Cookie', 'sid=abc')``, ``--password abc``, ``<password>abc</password>``. Such a value is a string of Python
 or JSON (also in nested JSON), a list or object with its content, or a word.
 
 Every pattern takes linear time, and the text is cut first. ``re`` compiles the patterns at the first message, so the import
@@ -39,6 +39,16 @@ _IN_URL: Final = (  # scheme://user:password@host, keeping the host. Both may co
     r"(?P<kept>\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}://)(?:[^\s/:]{0,256}:[^\s/@]{1,256}|(?!git@)[^\s/:@?#\"'<>]{1,256})@"
     r"(?:[^\s/@\"'<>]{0,256}@){0,8}"
 )
+_WEBHOOK: Final = (  # their paths are their passwords
+    r"(?P<kept>\b(?:hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)|discord(?:app)?\.com/api/(?:v[0-9]{1,3}/)?webhooks"
+    r"|webhook\.office\.com|outlook\.office(?:365)?\.com/webhook|hooks\.zapier\.com/hooks|hook\.[a-z0-9]{2,8}\.make\.com"
+    r"|maker\.ifttt\.com/(?:trigger|use)|events\.pagerduty\.com/integration)/)[A-Za-z0-9/_.@%~-]+"
+)
+_KEY_IN_URL: Final = r"(?P<kept>(?:[?&]|&amp;|\\u0026)key=)[^\s\"'<>&#,;)\[\]}\\]+"
+_LOGIN_OPTION: Final = (  # curl -u name:password. A port or a URL is no password, nor is a number of a user and a group
+    r"(?P<kept>(?:(?<=curl )-u|(?<![A-Za-z0-9_-])(?:-[uU]|--(?:proxy-)?user)[\s=])\s{0,4})(?![0-9]{1,10}:[0-9]{1,10}(?:\s|\Z))"
+    r"(?:\"[^\s:\"]{1,80}:(?!//)[^\"]*\"?|'[^\s:']{1,80}:(?!//)[^']*'?|[^\s:\"']{1,80}:(?!//)[^\s\"'`]+)"
+)
 _KNOWN_FORMS: Final = (
     # OpenAI, Anthropic, Stripe; GitHub, GitLab; Slack; AWS; Google; Hugging Face, npm
     r"(?:sk|pk|rk)[-_](?:[A-Za-z0-9]{1,12}[-_]){0,4}[A-Za-z0-9_-]{16,}",
@@ -55,6 +65,8 @@ _KNOWN_FORMS: Final = (
     # Tavily, NVIDIA, Figma, Docker; Firecrawl
     r"(?:tvly-|nvapi-|figd_|dckr_pat_)[A-Za-z0-9_-]{16,}",
     r"fc-[0-9a-f]{32}\b",
+    # Tokens and permits of our own servers
+    r"sg(?:t|p1)_[A-Za-z0-9._-]{16,}",
     r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",
 )
 _PATTERNS: Final = (
@@ -65,9 +77,9 @@ _PATTERNS: Final = (
         MARK,
     ),
     (r"(?i)(?P<kept>\b(?:bearer|basic)\s{1,4})[A-Za-z0-9._~+/=-]{8,}", _KEPT),
-    # The paths of Slack's and Discord's webhooks are their passwords
-    (r"(?P<kept>\bhooks\.slack\.com/(?:services|workflows)/)[A-Za-z0-9/_-]+", _KEPT),
-    (r"(?P<kept>\bdiscord(?:app)?\.com/api/webhooks/)[A-Za-z0-9/_-]+", _KEPT),
+    (_WEBHOOK, _KEPT),
+    (_KEY_IN_URL, _KEPT),
+    (_LOGIN_OPTION, _KEPT),
     (rf"\b(?:{'|'.join(_KNOWN_FORMS)})", MARK),
     (r"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}", MARK),  # Telegram
 )
@@ -106,6 +118,9 @@ _OPTION: Final = (
     r"|if|in|is|it|may|must|needs?|no|not|of|on|or|requires?|required|should|the|then|to|was|were|when|which|will|with|without)[.,;:!?]?(?:\s|\Z))"
 )
 """An option in a command line. A word of prose after it means that the text is about the option."""
+_TAG: Final = r"<(?:[A-Za-z0-9_.-]{1,80}:)?(?P<name>[A-Za-z0-9_-]{2,160}+)(?:\s[^<>]{0,200})?>"
+_BEFORE_END_TAG: Final = r"(?:<!\[CDATA\[[^<\]]*\]\]>|[^<]+)(?=</)"
+"""The text of an XML element. Without its end, a name in angle brackets is a placeholder in prose."""
 _SHELL_WORD: Final = r"[^\s\"'`]+"
 
 
@@ -164,8 +179,9 @@ def one_line(text: str, most: int) -> str:
 
 
 def without_named(text: str) -> str:
-    """Return ``text`` without the values of secret names and options. The names stay, and so does ``MARK``."""
-    return _without(_OPTION, _end_of_option, _without(_NAME, _end_of_secret, text))
+    """Return ``text`` without the values of secret names, options and XML elements. The names stay, and so does ``MARK``."""
+    found = _without(_OPTION, _end_of_option, _without(_NAME, _end_of_secret, text))
+    return _without(_TAG, _end_of_element, found)
 
 
 def _without(pattern: str, end_of_value: Callable[[str, re.Match[str]], int | None], text: str) -> str:
@@ -188,6 +204,10 @@ def _end_of_option(text: str, option: re.Match[str]) -> int | None:
         return None
     end = _end_of_string(text, option.end())
     return _end_of(_SHELL_WORD, text, option.end()) if end is None else end
+
+
+def _end_of_element(text: str, tag: re.Match[str]) -> int | None:
+    return None if re.search(_NAME_OF_SECRET, tag["name"]) is None else _end_of(_BEFORE_END_TAG, text, tag.end())
 
 
 def _end_of_secret(text: str, pair: re.Match[str]) -> int | None:

@@ -41,10 +41,10 @@ class Authenticator:
             SettingsError: A setting is wrong, or the file of tokens can't be read.
         """
         sources: list[TokenSource] = []
-        if settings.access_tokens_file is not None:
-            sources.append(TokenFile(settings.access_tokens_file))
         if settings.access_tokens is not None:
             sources.append(FixedTokens(settings.access_tokens.get_secret_value(), "The setting access_tokens"))
+        if settings.access_tokens_file is not None:
+            sources.append(TokenFile(settings.access_tokens_file, *(source.table for source in sources)))
         return cls(sources, _jwt(settings), browsers=settings.access_oidc_client_id is not None)
 
     @property

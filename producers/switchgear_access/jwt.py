@@ -15,7 +15,7 @@ import structlog
 
 from switchgear_access.errors import InvalidCredentialsError, KeysUnavailableError
 from switchgear_access.hosts import is_loopback
-from switchgear_access.principal import Principal, Role
+from switchgear_access.principal import Principal, Role, fitted
 from switchgear_schemas.errors import SettingsError
 
 try:
@@ -164,6 +164,7 @@ class JwtVerifier:
     ) -> None:
         self._keys = keys
         self._issuer = issuer
+        self._host = urlsplit(issuer).netloc.rpartition("@")[2]
         self._audience = audience
         self._algorithms = tuple(algorithms)
         self._roles_claim = roles_claim
@@ -212,8 +213,9 @@ class JwtVerifier:
             tenant = claim(claims, self._tenant_claim)
             if not isinstance(tenant, str) or not 0 < len(tenant) <= 256:
                 raise InvalidCredentialsError(f"The JWT has no tenant in its claim {self._tenant_claim}.")
-        subject = str(claims["sub"])[:256]
-        return Principal(subject, _roles(claim(claims, self._roles_claim)), tenant, credential=f"jwt {subject}")
+        subject = fitted(str(claims["sub"]))
+        roles = _roles(claim(claims, self._roles_claim))
+        return Principal(subject, roles, tenant, credential=f"jwt {self._host}:{subject}")
 
 
 def claim(claims: Mapping[str, Any], name: str) -> Any:

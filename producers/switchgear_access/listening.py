@@ -10,6 +10,7 @@ from switchgear_access.authenticator import Authenticator
 from switchgear_access.hosts import host_of, is_loopback
 from switchgear_schemas.access_settings import AccessSettings
 from switchgear_schemas.errors import SettingsError
+from switchgear_schemas.files import check_file
 
 
 def check_listen(address: str, authenticator: Authenticator, setting: str) -> None:
@@ -64,8 +65,7 @@ def _check_readable(name: str, path: Path | None) -> None:
     if path is None:
         return
     try:
-        with path.open("rb"):
-            pass
+        check_file(path)
     except OSError as error:
         raise SettingsError(
             f"{name} names {path}, which can't be read: {error.strerror}.", hint="Correct the path."

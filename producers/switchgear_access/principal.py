@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from switchgear.policies.glob import matches
+from switchgear_schemas.enums import MAX_NAME_LENGTH
 
 
 class Role(StrEnum):
@@ -18,6 +20,9 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
+_PROVEN: Final = ("token:", "jwt:")
+"""What an actor begins with that has logged in. Nobody else can be recorded under such a name."""
+_HASH_LENGTH: Final = 12
 ROLE_NAMES: Final = ", ".join(Role)
 _INCLUDED: Final = {
     Role.EMIT: {Role.EMIT},
@@ -36,7 +41,8 @@ class Principal:
         roles: As given to the client, without those that they include.
         tenant: The only tenant whose data the client may see or send; None for all.
         tools: Globs of the tools that the client may see or use. Empty for all.
-        credential: What the limits count by: clients with the same credential share them.
+        credential: What the limits count by: clients with the same credential share them. ``token <id>``, ``jwt <host>:<subject>``, or
+            empty without a login.
     """
 
     name: str
@@ -60,6 +66,17 @@ class Principal:
         )
 
     @property
+    def actor(self) -> str:
+        """Who acts, for the audit and the circuits' records: ``token:<name>``, ``jwt:<issuer's host>:<subject>``, or the plain name.
+
+        Two logins never have the same. A token's name can be a subject, too, and a name without a login can be anything.
+        """
+        kind, _, rest = self.credential.partition(" ")
+        if not rest:
+            return self.name
+        return fitted(f"token:{self.name}" if kind == "token" else f"{kind}:{rest}")
+
+    @property
     def unrestricted(self) -> bool:
         """Whether the client may see the data of every tool and every tenant."""
         return self.tenant is None and not self.tools
@@ -67,3 +84,15 @@ class Principal:
 
 LOCAL: Final = Principal("local", frozenset({Role.ADMIN}))
 """A client on the server's own machine, where no tokens are configured."""
+
+
+def fitted(name: str) -> str:
+    """Return a name that fits into a record. The end of a longer one becomes a hash, so that it is still one name."""
+    if len(name) <= MAX_NAME_LENGTH:
+        return name
+    return f"{name[: MAX_NAME_LENGTH - _HASH_LENGTH - 1]}~{hashlib.sha256(name.encode()).hexdigest()[:_HASH_LENGTH]}"
+
+
+def claims_login(actor: str) -> bool:
+    """Whether a name says that its bearer has logged in."""
+    return actor.lower().startswith(_PROVEN)

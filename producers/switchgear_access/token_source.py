@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, Protocol
 
 import structlog
 
-from switchgear_access.tokens import MAX_BYTES, TokenTable, parse_tokens
+from switchgear_access.tokens import MAX_BYTES, Token, TokenTable, check_names, parse_tokens
 from switchgear_schemas.errors import SettingsError
+from switchgear_schemas.files import read_file
 
 log = structlog.get_logger()
 
@@ -39,7 +39,9 @@ class FixedTokens:
     """
 
     def __init__(self, text: str, source: str) -> None:
-        self._table = TokenTable(parse_tokens(text, source))
+        tokens = parse_tokens(text, source)
+        check_names(tokens, source)
+        self._table = TokenTable(tokens)
 
     @property
     def table(self) -> TokenTable:
@@ -54,6 +56,7 @@ class TokenFile:
 
     Args:
         path: The file. Replace it as a whole (write a new one and rename it), as ``switchgear token`` does.
+        others: Tokens of another source. Their names can't be used again.
         check_every_s: Seconds between two looks at the file.
         clock: For tests.
 
@@ -62,9 +65,15 @@ class TokenFile:
     """
 
     def __init__(
-        self, path: Path, *, check_every_s: float = CHECK_EVERY_S, clock: Callable[[], float] = time.monotonic
+        self,
+        path: Path,
+        others: Iterable[Token] = (),
+        *,
+        check_every_s: float = CHECK_EVERY_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._path = path
+        self._others = tuple(others)
         self._check_every_s = check_every_s
         self._clock = clock
         self._checked_at = clock()
@@ -101,16 +110,17 @@ class TokenFile:
 
     def _read(self) -> TokenTable:
         try:
-            with self._path.open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
-            text = data.decode("utf-8-sig")
+            text = read_file(self._path, MAX_BYTES).decode("utf-8-sig")
         except OSError as error:
             raise SettingsError(
-                f"The file of tokens {self._path} can't be read: {os.strerror(error.errno or 0)}.",
+                f"The file of tokens {self._path} can't be read: {error.strerror}.",
                 hint="Correct access_tokens_file, or make the file with `switchgear token create`.",
             ) from None
         except UnicodeDecodeError:
             raise SettingsError(
                 f"The file of tokens {self._path} is not UTF-8 text.", hint="Save it as UTF-8."
             ) from None
-        return TokenTable(parse_tokens(text, f"The file of tokens {self._path}"))
+        source = f"The file of tokens {self._path}"
+        tokens = parse_tokens(text, source)
+        check_names((*self._others, *tokens), source)
+        return TokenTable(tokens)

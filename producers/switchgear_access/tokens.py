@@ -11,7 +11,7 @@ import hmac
 import json
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
@@ -20,6 +20,7 @@ import msgspec
 from switchgear_access.errors import InvalidCredentialsError
 from switchgear_access.principal import ROLE_NAMES, Principal, Role
 from switchgear_schemas.errors import SettingsError
+from switchgear_schemas.visible import name as shown
 
 PREFIX: Final = "sgt_"
 MAX_TOKENS: Final = 10_000
@@ -70,6 +71,9 @@ class TokenTable:
 
     def __init__(self, tokens: Iterable[Token]) -> None:
         self._tokens: Mapping[str, Token] = {token.id: token for token in tokens}
+
+    def __iter__(self) -> Iterator[Token]:
+        return iter(self._tokens.values())
 
     def __len__(self) -> int:
         return len(self._tokens)
@@ -168,6 +172,30 @@ def parse_tokens(text: str, source: str) -> tuple[Token, ...]:
     if twice is not None:
         raise SettingsError(f"{source} has the id {twice} twice.", hint="Remove one of the two tokens.")
     return tokens
+
+
+def check_names(tokens: Iterable[Token], source: str, now: datetime | None = None) -> None:
+    """Check that no two valid tokens have the same name: it says in the audit who acted. One that is expired or revoked doesn't count.
+
+    Args:
+        tokens: The tokens of all sources.
+        source: Where they come from, for the error.
+        now: For tests; by default the time.
+
+    Raises:
+        SettingsError: Two have the same.
+    """
+    at = now or datetime.now(UTC)
+    names: dict[str, str] = {}
+    for token in tokens:
+        if token.state(at) != "valid":
+            continue
+        if token.name in names:
+            raise SettingsError(
+                f"{source} has the name {shown(token.name)} twice, in the tokens {names[token.name]} and {token.id}.",
+                hint="Change one of the names, or revoke one of the tokens by its id.",
+            )
+        names[token.name] = token.id
 
 
 def is_json(text: str) -> bool:

@@ -26,6 +26,7 @@ from switchgear_gateway.otlp.submission import NotAllowedError, Result, Sender, 
 from switchgear_gateway.publisher import Publisher
 from switchgear_schemas import ToolExecution
 from switchgear_schemas.errors import SettingsError
+from switchgear_schemas.files import MOST_BYTES_OF_CERTIFICATES, read_file
 from switchgear_schemas.settings import Settings
 
 _RETRY_S: Final = 2.0
@@ -197,6 +198,6 @@ def grpc_credentials(settings: Settings) -> grpc.ServerCredentials | None:
         raise SettingsError(
             "gateway_otlp_grpc can't use an encrypted private key.", hint="Set tls_keyfile to a key without a password."
         )
-    certificate = settings.tls_certfile.read_bytes()
-    key = certificate if settings.tls_keyfile is None else settings.tls_keyfile.read_bytes()
+    certificate = read_file(settings.tls_certfile, MOST_BYTES_OF_CERTIFICATES)
+    key = certificate if settings.tls_keyfile is None else read_file(settings.tls_keyfile)
     return grpc.ssl_server_credentials([(key, certificate)])

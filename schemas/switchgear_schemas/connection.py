@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.files import check_file
 
 if TYPE_CHECKING:
     import ssl
@@ -163,8 +164,7 @@ def _check_readable(name: str, path: str | os.PathLike[str] | None) -> None:
     if not path:
         return
     try:
-        with open(path, "rb"):  # noqa: PTH123 - importing pathlib is slow
-            pass
+        check_file(path)
     except (OSError, TypeError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise SwitchgearError(

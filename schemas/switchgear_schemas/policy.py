@@ -59,7 +59,7 @@ OWN_FALLBACK: Final = "a tool can't be its own fallback"
 class Cusum(BaseModel):
     """Page's cumulative sum (1954) for Bernoulli outcomes, which detects a change of a rate."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     tolerable_failure_rate: Rate = Field(default=0.10, description="p0: a rate that is still healthy.")
     broken_failure_rate: Rate = Field(default=0.50, description="p1: a rate that is broken.")
@@ -101,7 +101,7 @@ class BreakerPolicy(BaseModel):
         pydantic.ValidationError: A key is unknown, a value is out of range, or values contradict each other. The error names the field.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     consecutive_failures: Calls | None = Field(default=None, description="Failures in a row.")
     consecutive_auth_failures: Calls | None = Field(

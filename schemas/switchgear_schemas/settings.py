@@ -32,7 +32,7 @@ S = TypeVar("S", bound="ClientSettings")
 class ClientSettings(BaseModel):
     """The settings of a process that calls tools (``Switchgear.from_env``). Every other process has them too."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
     kafka_bootstrap_servers: str = Field(default="localhost:9092", description="Brokers, host:port, comma-separated.")
     kafka_security_protocol: SecurityProtocol = "PLAINTEXT"

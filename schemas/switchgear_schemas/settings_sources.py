@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from switchgear_schemas.errors import SettingsError
+from switchgear_schemas.files import read_file
 
 PREFIX: Final = "SWITCHGEAR_"
 CONFIG_VARIABLE: Final = f"{PREFIX}CONFIG"
@@ -57,7 +58,7 @@ def from_file() -> dict[str, SourcedValue]:
     if not named:
         return {}
     try:
-        text = Path(named).expanduser().read_text(encoding="utf-8-sig")  # editors on Windows write a byte order mark
+        text = read_file(Path(named).expanduser()).decode("utf-8-sig")  # editors on Windows write a byte order mark
         return {name: SourcedValue(value, f"{name} in {named}") for name, value in tomllib.loads(text).items()}
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(
@@ -65,7 +66,11 @@ def from_file() -> dict[str, SourcedValue]:
         ) from None
     except UnicodeDecodeError:
         raise SettingsError(f"The settings file {named} is not UTF-8 text.", hint="Save it as UTF-8.") from None
-    except (OSError, RuntimeError) as error:  # RuntimeError: "~" without a home directory
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+    ) as error:  # RuntimeError: "~" without a home directory. ValueError: a NUL
         if isinstance(error, FileNotFoundError | IsADirectoryError):
             why = "which is not a file"
         else:

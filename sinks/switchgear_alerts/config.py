@@ -20,6 +20,7 @@ from switchgear_alerts.quiet import QuietHours, TimeOfDay, zone
 from switchgear_alerts.receivers import OPTIONS
 from switchgear_alerts.receivers.base import ReceiverOptions
 from switchgear_alerts.routes import Route
+from switchgear_schemas.files import read_file
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -231,15 +232,10 @@ def _shown(value: object) -> str:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_file(path, MAX_BYTES)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise AlertsFileError(f"The alerts file {path} can't be read: {why}.", hint="Correct its path.") from None
-    if len(content) > MAX_BYTES:
-        raise AlertsFileError(
-            f"{path} has more than {MAX_BYTES:,} bytes.", hint="Use globs for tools that share a route."
-        )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -69,10 +69,12 @@ class Engine:
     Args:
         rules: The alerts file.
         now: Seconds since 1970.
+        fleet: A part of the ids of new incidents. Those that are open already keep theirs.
     """
 
-    def __init__(self, rules: AlertsFile, now: float) -> None:
+    def __init__(self, rules: AlertsFile, now: float, fleet: str = "") -> None:
         self._rules = rules
+        self._fleet = fleet
         self._tracks: dict[str, Track] = {}
         self._waiting: Counter[str] = Counter()
         self._since: dict[str, float] = {}
@@ -136,7 +138,7 @@ class Engine:
         """Take a record of a circuit."""
         track = self._tracks.get(seen.facts.circuit_id) or Track(circuit_id=seen.facts.circuit_id)
         track = self._settled(self._advanced(track, seen.changed_at), seen.changed_at)
-        known, changes = incidents.observe(track.known, seen, self._rules.flapping)
+        known, changes = incidents.observe(track.known, seen, self._rules.flapping, self._fleet)
         self._put(self._with_changes(track, known, changes, seen.changed_at))
 
     def remove(self, circuit_id: str, at: float) -> None:

@@ -91,8 +91,10 @@ class CircuitIncidents(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         return self.incident is None and not self.openings
 
 
-def observe(before: CircuitIncidents, seen: Seen, rules: FlapRules) -> tuple[CircuitIncidents, list[Change]]:
-    """Return the circuit's incidents after a record, and what changed.
+def observe(
+    before: CircuitIncidents, seen: Seen, rules: FlapRules, fleet: str = ""
+) -> tuple[CircuitIncidents, list[Change]]:
+    """Return the circuit's incidents after a record, and what changed. ``fleet`` is a part of the ids of new incidents.
 
     A record that is older than the last one changes nothing. One with a lower version but a later time is from a topic that was
     created again.
@@ -102,7 +104,7 @@ def observe(before: CircuitIncidents, seen: Seen, rules: FlapRules) -> tuple[Cir
     after = replace(before, version=seen.version, changed_at=seen.changed_at, generation=seen.generation)
     incident = before.incident
     if incident is None:
-        return _opened(after, seen, rules) if seen.facts.state in FAILING else (after, [])
+        return _opened(after, seen, rules, fleet) if seen.facts.state in FAILING else (after, [])
     if seen.facts.state in FAILING:
         return _still_open(after, incident, seen, rules, same_stay=seen.generation == before.generation)
     if seen.facts.state == "half_open":
@@ -157,12 +159,13 @@ def change_of(incident: Incident, kind: ChangeKind, at: float, note: str = "", *
     )
 
 
-def _opened(after: CircuitIncidents, seen: Seen, rules: FlapRules) -> tuple[CircuitIncidents, list[Change]]:
+def _opened(after: CircuitIncidents, seen: Seen, rules: FlapRules, fleet: str) -> tuple[CircuitIncidents, list[Change]]:
     at = seen.changed_at
+    removed_at = at if seen.facts.scope in _REMOVED else None
     openings = (*_recent(after.openings, at, rules), at) if rules.opens else ()
     flapping = 0 < rules.opens <= len(openings)
     incident = Incident(
-        id=incident_id(seen.facts.circuit_id, seen.generation, at if seen.facts.scope in _REMOVED else None),
+        id=incident_id(seen.facts.circuit_id, seen.generation, removed_at, fleet=fleet),
         opened_at=at,
         facts=seen.facts,
         held=seen.facts.state,

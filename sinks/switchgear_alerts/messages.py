@@ -117,17 +117,19 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     digest: Digest | None = None
 
 
-def incident_id(circuit_id: str, generation: int, opened_at: float | None = None) -> str:
+def incident_id(circuit_id: str, generation: int, opened_at: float | None = None, *, fleet: str = "") -> str:
     """Return the id of the incident that began with this generation of the circuit. It fits into an HTTP header.
 
     Args:
         circuit_id: The circuit.
         generation: Of the record that opened it.
         opened_at: When it opened, in seconds since 1970, if the circuit can be removed and then counts its generations from 0.
+        fleet: What tells this fleet from others, which may have a circuit of the same name and send to the same place.
     """
-    name = quote(circuit_id, safe=":|=@/_-.,+")
+    whole = f"{fleet}/{circuit_id}" if fleet else circuit_id
+    name = quote(whole, safe=":|=@/_-.,+")
     if len(name) > _LONGEST_ID:
-        name = f"{name[: _LONGEST_ID - 40]}~{hashlib.sha256(circuit_id.encode()).hexdigest()[:24]}"
+        name = f"{name[: _LONGEST_ID - 40]}~{hashlib.sha256(whole.encode()).hexdigest()[:24]}"
     return f"{name}@{generation}" if opened_at is None else f"{name}@{generation}-{int(opened_at)}"
 
 

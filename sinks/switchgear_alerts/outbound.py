@@ -78,8 +78,17 @@ def check_url(url: str, *, allow_private: bool) -> None:
         raise ValueError("must not have a user name or a password in it")
     if found.scheme == "http" and not _is_loopback_name(host) and not allow_private:
         raise ValueError("must begin with https://, except for this machine or with allow_private = true")
+    check_address(host, allow_private=allow_private)
+
+
+def check_address(host: str, *, allow_private: bool) -> None:
+    """Check a host that is written as an address. A name passes; what it leads to is checked when it is asked.
+
+    Raises:
+        ValueError: It is an address of a private network.
+    """
     address = _address(host)
-    if address is not None and not _allowed(address, host, allow_private=allow_private):
+    if address is not None and not allowed(address, host, allow_private=allow_private):
         raise ValueError("is an address of a private network; allow it by allow_private = true")
 
 
@@ -180,7 +189,7 @@ class Outbound:
             raise DeliveryError(self.without_secrets(f"the name {url.host} has no address: {error.strerror}")) from None
         addresses = [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
         for address in addresses:
-            if not _allowed(address, url.host, allow_private=self._allow_private):
+            if not allowed(address, url.host, allow_private=self._allow_private):
                 raise DeliveryError(
                     self.without_secrets(f"{url.host} is a private address; allow it by allow_private = true"),
                     permanent=True,
@@ -219,7 +228,8 @@ def _escaped_forms(text: str) -> tuple[str, ...]:
     return text.replace("/", "\\/"), repr(text)[1:-1], repr(text.encode("utf-8", "surrogatepass"))[2:-1]
 
 
-def _allowed(address: IPv4Address | IPv6Address, host: str, *, allow_private: bool) -> bool:
+def allowed(address: IPv4Address | IPv6Address, host: str, *, allow_private: bool) -> bool:
+    """Whether a request may go to this address of a host: a public one, or loopback if the host's name says so."""
     target = _target(address)
     if allow_private or (target.is_global and _is_handed_out(target)):
         return not target.is_multicast

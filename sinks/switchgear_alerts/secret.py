@@ -13,6 +13,7 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from switchgear_alerts.errors import AlertsFileError
+from switchgear_schemas.files import read_file
 
 _MAX_BYTES: Final = 65_536
 _CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -44,9 +45,8 @@ class Secret:
                 )
             return value
         try:
-            with Path(name).expanduser().open("rb") as file:
-                value = file.read(_MAX_BYTES).decode("utf-8-sig").strip()
-        except (OSError, RuntimeError, UnicodeDecodeError) as error:
+            value = read_file(Path(name).expanduser(), _MAX_BYTES).decode("utf-8-sig").strip()
+        except (OSError, RuntimeError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else type(error).__name__
             raise AlertsFileError(
                 f"The file {name} can't be read: {why}.", hint="Correct its path or its permissions."

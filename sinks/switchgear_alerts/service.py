@@ -12,9 +12,11 @@ from typing import Any, Final
 
 import structlog
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
+from switchgear.runtime import kafka_log
 from switchgear_alerts.config import AlertsFile, load
 from switchgear_alerts.dead_letters import DeadLetters
 from switchgear_alerts.errors import AlertsFileError
@@ -41,6 +43,8 @@ _STOP_LIMIT_S: Final = 5.0
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 10.0
 _STUCK_AFTER_S: Final = 90.0
+_SHOWN_OF_CLUSTER: Final = 8
+"""Characters, of 22 with 128 random bits. So many tell the clusters of one organisation apart."""
 
 
 async def run_alerts(settings: Settings, *, instance_id: str | None = None) -> None:
@@ -99,6 +103,21 @@ def context_of(settings: Settings) -> Context:
     return Context(console_url=settings.console_url, source=settings.topic_prefix.rstrip(".") or "switchgear")
 
 
+async def fleet_name(settings: Settings) -> str:
+    """Return what tells this fleet from others: the topic prefix, and the beginning of the id that Kafka gives its cluster.
+
+    Raises:
+        KafkaError: No broker answers.
+    """
+    admin = AIOKafkaAdminClient(**settings.kafka.options())
+    try:
+        await admin.start()
+        cluster = (await admin.describe_cluster()).get("cluster_id") or ""
+    finally:
+        await admin.close()
+    return "-".join(filter(None, (context_of(settings).source, cluster[:_SHOWN_OF_CLUSTER])))
+
+
 async def _until(stopping: asyncio.Event, task: asyncio.Task[None]) -> None:
     """Wait until the event is set or the task fails; then end the task."""
     signalled = asyncio.create_task(stopping.wait())
@@ -139,6 +158,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         folder = settings.alerts_state_dir or settings.data_dir / "alerts"
         self._dead = DeadLetters(folder)
         self._assignor = make_assignor()
+        self._fleet = ""
         self._assigned: frozenset[TopicPartition] | None = None
         self._turn: Turn | None = None
         self._stack = contextlib.AsyncExitStack()
@@ -200,17 +220,21 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         try:
             async with asyncio.timeout(_START_LIMIT_S):
                 await consumer.start()
+                kafka_log.answered()
                 found = await consumer.topics()
             if self._settings.topics.circuits not in found:
                 raise SwitchgearError(
                     f"Kafka has no topic {self._settings.topics.circuits}.",
                     hint="Create it with `switchgear topics ensure`, or correct SWITCHGEAR_TOPIC_PREFIX.",
                 )
+            async with asyncio.timeout(_START_LIMIT_S):
+                self._fleet = await fleet_name(self._settings)
             guard(consumer)
             while True:
                 async with self._lock:
                     await self._follow_assignment(consumer)
                 fetched = await consumer.getmany(timeout_ms=_POLL_MS, max_records=_POLL_ROWS)
+                kafka_log.look(consumer)
                 async with self._lock:
                     if self._turn is not None:
                         await self._turn.step(consumer, fetched)
@@ -229,7 +253,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             return
         assigned = self._assigned
         state = await self._stack.enter_async_context(StateTopic(self._settings.kafka, self._settings.topics))
-        turn = Turn(self._rules, self._receivers, state, self._dead, self._metrics)
+        turn = Turn(self._rules, self._receivers, state, self._dead, self._metrics, self._fleet)
         await turn.begin(consumer, sorted(assigned))
         self._turn = turn
 

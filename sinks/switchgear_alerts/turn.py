@@ -58,6 +58,7 @@ class Turn:
         state: StateTopic,
         dead: DeadLetters,
         metrics: AlertsMetrics,
+        fleet: str = "",
     ) -> None:
         """Prepare. Call :meth:`begin` next.
 
@@ -67,10 +68,11 @@ class Turn:
             state: The alerts topic, of which this process is the writer.
             dead: For messages that are given up.
             metrics: What is counted.
+            fleet: What tells this fleet from others, for the ids of incidents.
         """
         self._state = state
         self._metrics = metrics
-        self._engine = Engine(rules, time.time())
+        self._engine = Engine(rules, time.time(), fleet)
         self._history: dict[int, History] = {}
         self._offsets: dict[int, int] = {}
         self._unsaved_offsets: dict[int, int] = {}

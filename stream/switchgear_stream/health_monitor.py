@@ -10,6 +10,8 @@ from typing import Final
 import structlog
 from faust.types import TP
 
+from switchgear.runtime import kafka_log
+from switchgear.runtime.throttled_log import AGAIN_S, Throttle
 from switchgear_schemas.settings import Settings
 from switchgear_stream.app import WorkerApp
 from switchgear_stream.durable_table import DurableTable
@@ -60,6 +62,7 @@ class HealthMonitor:
         self._moved_at = clock()
         self._recovered: object = None
         self._answered_at = clock()
+        self._complaints = Throttle(AGAIN_S, clock=clock)
         self.waits_for: str | None = None
         """What the worker waits for before it joins its group."""
 
@@ -138,14 +141,14 @@ class HealthMonitor:
             async with asyncio.timeout(ANSWER_S):
                 if not owned:  # a consumer without partitions asks the broker nothing
                     if await self._kafka_answers():
-                        self._answered_at = self._clock()
+                        self._note_answer()
                     return
                 ends = await self._app.consumer.highwaters(*owned)
                 positions = {tp: await self._position(tp) for tp in owned}
         except Exception as error:  # noqa: BLE001 - whatever the consumer's thread raises, the lag is unknown
-            log.warning("lag_unknown", error=repr(error))
+            self._complain(error)
             return
-        self._answered_at = self._clock()
+        self._note_answer()
         behind = lag({TP(*tp): end for tp, end in ends.items()}, positions)
         for topic in self._topics:
             metrics.lag.labels(topic).set(sum(count for tp, count in behind.items() if tp.topic == topic))
@@ -154,6 +157,15 @@ class HealthMonitor:
         else:
             self._lagging_since = None
         metrics.last_progress.set(self.stalled_for)
+
+    def _complain(self, error: Exception) -> None:
+        left_out = self._complaints.admit(type(error).__name__)
+        if left_out is not None:
+            log.warning("lag_unknown", error=repr(error), left_out=left_out)
+
+    def _note_answer(self) -> None:
+        self._answered_at = self._clock()
+        kafka_log.answered()
 
     async def _position(self, tp: TP) -> int:
         """Return the next offset to fold; before the first batch, the consumer's position."""

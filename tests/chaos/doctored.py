@@ -54,7 +54,7 @@ def store(evidence: Evidence, event: Event) -> None:
 
 def broken(evidence: Evidence) -> dict[str, PromiseResult]:
     """Return the promises that are broken."""
-    return {result.promise: result for result in check_promises(evidence, PROMISES) if not result.held}
+    return {result.promise: result for result in check_promises(evidence, PROMISES) if result.broken}
 
 
 def only(evidence: Evidence, promise: str) -> list[str]:

@@ -38,7 +38,12 @@ class Report:
 
     @property
     def held(self) -> bool:
-        return bool(self.results) and all(each.held for each in self.results) and not self.faults
+        """Whether a promise held and none was broken. Those without evidence count as neither."""
+        return (
+            any(each.held for each in self.results)
+            and not any(each.broken for each in self.results)
+            and not self.faults
+        )
 
 
 @dataclass
@@ -145,6 +150,9 @@ class Run:
         )
         for result in report.results:
             self.say(str(result))
+        untested = sum(not result.tested for result in report.results)
+        if untested:
+            self.say(f"{untested} of {len(report.results)} promises were not tested: run longer, or with more faults")
         for fault in report.faults:
             self.say(f"fault not as planned: {fault}")
         if self.keep or not report.held:

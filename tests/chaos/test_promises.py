@@ -7,6 +7,7 @@ from tests.chaos.evidence import Evidence, Row
 from tests.chaos.ledger import Ledger, Offered
 from tests.chaos.promises.all_promises import PROMISES
 from tests.chaos.promises.result import PromiseResult, check_promises
+from tests.chaos.run import Report
 
 pytestmark = pytest.mark.deep
 
@@ -45,9 +46,11 @@ def evidence():
 def test_a_run_without_faults_holds_every_promise(evidence):
     results = check_promises(evidence, PROMISES)
     assert [result.promise for result in results if result.held] == [
-        "no-silent-loss", "no-over-count", "one-owner-one-order", "exactly-n-probes", "one-tool-opens-no-server",
-        "transitions-stored", "call-path-never-waits",
+        "no-silent-loss", "no-over-count", "one-owner-one-order", "exactly-n-probes", "transitions-stored", "call-path-never-waits",
     ]  # fmt: skip
+    assert [str(result) for result in results if not result.tested] == [
+        "one-tool-opens-no-server: not tested (servers opened 0 times, and 0 times a tool of theirs that failed alone)"
+    ]
     assert str(results[0]) == (
         "no-silent-loss: held (11 offered, 11 acknowledged, 10 of them stored, 1 dead-lettered, 0 records of garbage elsewhere)"
     )
@@ -272,6 +275,23 @@ def test_a_decision_that_raised_is_found(evidence):
 
 
 def test_a_broken_promise_shows_its_first_ten_faults():
-    said = str(PromiseResult("no-silent-loss", "3 lost", [f"fault {number}" for number in range(12)]))
+    said = str(PromiseResult("no-silent-loss", "3 lost", 3, [f"fault {number}" for number in range(12)]))
     assert said.startswith("no-silent-loss: BROKEN (3 lost; 12 faults: fault 0; ")
     assert said.endswith("fault 9; 2 more)")
+
+
+def test_a_promise_without_evidence_is_not_tested_and_counts_as_neither():
+    results = check_promises(Evidence(), PROMISES)
+    assert [(result.held, result.broken) for result in results] == [(False, False)] * len(PROMISES)
+    assert all(": not tested (" in str(result) for result in results)
+    assert not Report(results).held
+    held = PromiseResult("a", "1 call", 1)
+    assert Report([*results, held]).held
+    assert not Report([held, PromiseResult("b", "", 0, ["a fault"])]).held
+
+
+def test_probes_that_nobody_made_are_no_evidence(evidence):
+    evidence.events = [event for event in evidence.events if not event.lease_id]
+    evidence.circuits = []
+    (result,) = (each for each in check_promises(evidence, PROMISES) if each.promise == "exactly-n-probes")
+    assert str(result).startswith("exactly-n-probes: not tested (0 probes")

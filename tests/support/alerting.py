@@ -50,8 +50,15 @@ class Received:
             return [(name, each) for name, body in self.requests for each in body["data"].get("incidents", [])]
 
     def ids(self, kind: str) -> set[str]:
-        """Return the incidents that were opened, updated or resolved."""
-        return {change["incident"] for _, change in self.changes() if change["change"] == kind}
+        """Return the incidents that were opened, updated or resolved, without the fleet's name."""
+        return {without_fleet(change["incident"]) for _, change in self.changes() if change["change"] == kind}
+
+
+def without_fleet(incident: str) -> str:
+    """Return an incident's id without the fleet's name in front of it."""
+    fleet, _, rest = incident.partition("/")
+    assert fleet.count("-") >= 1, f"{incident} has no fleet and cluster in front"
+    return rest
 
 
 @contextmanager

@@ -56,7 +56,7 @@ async def run(
         log_level=log_level,
         log_format=log_format,
     )
-    configure_logging(settings)
+    configure_logging(settings, without_kafka="Changes of circuits are announced when it answers.")
     load_rules(settings)  # a wrong file is an error before Kafka is asked
     wanted = alerts_topic(settings.topics, replication_factor=settings.topic_replication_factor)
     await ensure_topics(settings, wanted=(wanted,), timeout_s=60)

@@ -27,5 +27,7 @@ async def api(
     from switchgear_sinks.service import run_api  # noqa: PLC0415 - ClickHouse's client takes half a second to import
 
     settings = load_settings(clickhouse_url=clickhouse, api_http=http, log_level=log_level, log_format=log_format)
-    configure_logging(settings)
+    configure_logging(
+        settings, without_kafka="Stored rows can be read, circuits are shown as they were, and commands are refused."
+    )
     await run_api(settings, grpc_address=grpc)

@@ -21,6 +21,7 @@ from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name,
 from switchgear_cli.times import parse_instant
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.files import read_file
 from switchgear_schemas.settings import Settings
 from switchgear_schemas.visible import escaped
 from switchgear_sinks.dead import Retry, Selection, StoredLetter, hexdump, read_letters, read_repairs
@@ -240,12 +241,12 @@ def _named(found: list[StoredLetter], keys: list[str]) -> list[StoredLetter]:
 
 def _repairs(file: Path) -> dict[str, bytes]:
     try:
-        if file.stat().st_size > _MAX_FILE:
-            raise SwitchgearError(f"{file} is larger than {_MAX_FILE >> 20} MiB.", hint="Split it.")
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = read_file(file, _MAX_FILE).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise SwitchgearError(f"{file} cannot be read: {reason}.") from None
+        raise SwitchgearError(
+            f"{file} cannot be read: {reason}.", hint="Give a file of JSON lines, in pieces if it is large."
+        ) from None
     return read_repairs(lines, str(file))
 
 

@@ -41,5 +41,5 @@ async def gateway(
         log_level=log_level,
         log_format=log_format,
     )
-    configure_logging(settings)
+    configure_logging(settings, without_kafka="Requests with executions get 503, and circuits stay as they are.")
     await run_gateway(settings)

@@ -47,5 +47,5 @@ async def sink(
         log_format=log_format,
     )
     check_only_sink(settings)
-    configure_logging(settings)
+    configure_logging(settings, without_kafka="Calls wait in Kafka, and the sink stores them when it answers.")
     await run_sink(settings, api=api, instance_id=instance_id)

@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from rich.text import Text
 
 from switchgear_access.principal import ROLE_NAMES, Role
-from switchgear_access.tokens import Token, new_token, parse_tokens, with_revoked, with_token
+from switchgear_access.tokens import MAX_BYTES, Token, new_token, parse_tokens, with_revoked, with_token
 from switchgear_cli import json_file
 from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.reads import output
@@ -23,6 +23,7 @@ from switchgear_cli.times import parse_duration
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.access_settings import comma_separated
 from switchgear_schemas.errors import SettingsError
+from switchgear_schemas.files import read_file
 from switchgear_schemas.settings import load_settings
 
 token = App(name="token", help="Create, list and revoke tokens.")
@@ -44,7 +45,7 @@ def create(
     """Create a token, and print it. It is printed this once: the file keeps a hash.
 
     Args:
-        holder: Who will use it, for lists and logs.
+        holder: Who will use it, for lists, logs and the audit. No other valid token has this name.
         roles: What it allows, comma-separated: emit, read, operate, admin.
         tenant: The only tenant whose data it may see or send.
         tools: Globs of the tools that it may see or use, comma-separated.
@@ -63,7 +64,7 @@ def create(
     path = _path(tokens_file)
     with _locked(path):
         before = _read(path, may_be_missing=True)
-        parse_tokens(before, str(path))
+        _check_name(parse_tokens(before, str(path)), holder)
         _write(path, with_token(before, made))
     print(text)
     print(
@@ -122,6 +123,16 @@ def _meant(found: tuple[Token, ...], given: str, now: datetime) -> Token:
     return matching[0]
 
 
+def _check_name(found: tuple[Token, ...], holder: str) -> None:
+    now = datetime.now(UTC)
+    same = next((each for each in found if each.name == holder and each.state(now) == "valid"), None)
+    if same is not None:
+        raise WrongUsageError(
+            f"The token {same.id} has the name {named(holder)} already, and the audit shows names.",
+            hint="Choose another name, or revoke that token first.",
+        )
+
+
 def _role(text: str) -> Role:
     try:
         return Role(text)
@@ -155,7 +166,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _read(path: Path, *, may_be_missing: bool = False) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_file(path, MAX_BYTES).decode("utf-8-sig").replace("\r\n", "\n")
     except FileNotFoundError:
         if may_be_missing:
             return "" if path.suffix != ".json" else "{}"

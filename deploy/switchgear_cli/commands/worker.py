@@ -49,6 +49,9 @@ def worker(
         log_level=log_level,
         log_format=log_format,
     )
-    configure_logging(settings)
+    configure_logging(
+        settings,
+        without_kafka="The worker keeps its circuits and goes on when Kafka answers. Until then no circuit changes.",
+    )
     quiet_libraries()
     run_worker(settings, instance_id=instance_id)

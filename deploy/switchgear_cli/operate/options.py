@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from pydantic import ValidationError
 
+from switchgear_access.principal import claims_login
 from switchgear_cli.discovery import API, KAFKA, System, find_system
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.usage import WrongUsageError
@@ -73,7 +74,16 @@ class CommandOptions:
         return has_token or system.api != "default" or system.kafka == "default"
 
     def person(self) -> str:
-        """Return who gives the command."""
+        """Return who gives the command.
+
+        Raises:
+            WrongUsageError: The name is one of those who have logged in.
+        """
+        if self.actor is not None and claims_login(self.actor):
+            raise WrongUsageError(
+                f"--actor {self.actor!r} is a name of clients that have logged in to the API.",
+                hint="Give one that doesn't begin with token: or jwt:.",
+            )
         return self.actor or this_person()
 
     def command(self, tool: str, verb: Verb, **fields: Any) -> Command:

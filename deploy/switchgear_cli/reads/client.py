@@ -13,6 +13,7 @@ import httpx
 
 from switchgear_cli.discovery import API, client_settings
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.files import check_file
 from switchgear_schemas.settings import Settings
 
 CONNECT_LIMIT_S: Final = 3.0
@@ -52,6 +53,8 @@ class ApiClient:
     ) -> None:
         self.url = url.rstrip("/")
         try:
+            if cafile is not None:
+                check_file(cafile)
             # trust_env is off: the API is on this machine or in the same network, so no proxy is needed
             self._http = httpx.Client(
                 base_url=self.url,

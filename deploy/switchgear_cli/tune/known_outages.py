@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from switchgear.policies.glob import matches
 from switchgear_cli.tune.outages import Outage
 from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.files import read_file
 
+_MOST_BYTES: Final = 64 * 1_048_576
 _EXAMPLE = '[{"tool": "mcp:weather:*", "start": "2026-11-21T10:00:00Z", "end": "2026-11-21T10:05:00Z"}]'
 
 
@@ -27,7 +29,7 @@ def read_outages(path: Path, tools: Iterable[str]) -> list[Outage]:
         WrongUsageError: The file can't be read, or an entry is not an outage.
     """
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = json.loads(read_file(path, _MOST_BYTES).decode("utf-8"))
     except OSError as error:
         raise WrongUsageError(f"--outages {path} can't be read: {error.strerror}.", hint="Check the path.") from None
     except ValueError as error:

@@ -22,6 +22,7 @@ from switchgear.emitter.producer import Link, open_link
 from switchgear.emitter.record_batch import PartitionQueue, RecordBatch, fill, singles, total
 from switchgear.emitter.send_failure import Verdict, is_outage, judge
 from switchgear.emitter.sender import Sender
+from switchgear.runtime import kafka_log
 from switchgear.runtime.background_thread import stop_if_cancelled
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.families import DEFAULT_PATTERN
@@ -77,6 +78,7 @@ class Outbox(Sender):
         """Keep a producer ready until cancelled. The pause between attempts to connect grows, with jitter."""
         pause = _FIRST_PAUSE_S
         self.started = True
+        kafka_log.install(self._connection.bootstrap_servers)
         self._progress_at = time.monotonic()
         try:
             while True:
@@ -90,6 +92,7 @@ class Outbox(Sender):
                     pause = _FIRST_PAUSE_S if hurried else min(2 * pause, _LONGEST_PAUSE_S)
                     continue
                 pause = _FIRST_PAUSE_S
+                kafka_log.answered()
                 self.failed_attempts = 0
                 self.knows_partitions = True
                 log.info("connected to Kafka at %s", self._connection.bootstrap_servers)
@@ -154,6 +157,7 @@ class Outbox(Sender):
                 else:
                     queue.in_flight = []
                     queue.attempts = 0
+                    kafka_log.answered()
                     sent = total(batches)
                     queue.one_by_one = max(0, queue.one_by_one - sent)
                     self._acknowledge(batches, sent)

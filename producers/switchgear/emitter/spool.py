@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import logging
 import os
 import sqlite3
@@ -121,6 +122,16 @@ class Spool:
     def records(self) -> int:
         """Events on disk that Kafka has not answered for. For a moment it can be too low."""
         return max(0, self._events - len(self.answered))
+
+    def check(self) -> None:
+        """Make the folder, and check that files can be made in it.
+
+        Raises:
+            OSError: They can't.
+        """
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.access(self.root, os.R_OK | os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self.root))
 
     def open(self) -> None:
         """Make a file. If there are no events in it, take over the oldest file of a process that is gone.

@@ -42,6 +42,7 @@ _POLL_S: Final = 0.02
 _LOOK_S: Final = 0.1
 _LOOK_AGAIN_S: Final = 60.0
 _RETRY_S: Final = 5.0
+_CHECK_LIMIT_S: Final = 0.5
 
 
 class _DiskUse:
@@ -110,6 +111,16 @@ class SpoolRouter:
         self._spool = Spool(Path(folder).absolute(), limit_bytes, fsync=fsync)  # the working directory may change
         self._start_afresh()
         call_in_child(self._start_afresh)
+        self._check()
+
+    def _check(self) -> None:
+        """Show in the status that the folder can't be used, before the first event needs it. A slow disk is not waited for."""
+        try:
+            DaemonExecutor().submit(self._spool.check).result(_CHECK_LIMIT_S)
+        except TimeoutError:
+            log.warning("the disk of the spool at %s is slow: no answer within %g s", self._spool.root, _CHECK_LIMIT_S)
+        except OSError as error:
+            self._writing.failed(f"{type(error).__name__}: {error}", self._spool.root)
 
     def _start_afresh(self) -> None:
         self._held: list[RecordBatch] = []
@@ -147,7 +158,8 @@ class SpoolRouter:
         self._stopping = True
         if self._running is not None:
             await asyncio.wait([self._running])
-        await self._tried(self._writing, self._spool.progress)
+        if self._spool.answered:
+            await self._tried(self._writing, self._spool.progress)
         if not (self._spool.unread or self._held):
             await self._copy(outbox)
         while await self._write(outbox):
@@ -221,6 +233,8 @@ class SpoolRouter:
     async def _copy(self, outbox: Sender) -> bool:
         """Copy what is in flight to the disk, to be sent only if this process dies. Return False if the disk fails."""
         found = [each for each in outbox.unanswered() if each.answer is None]
+        if not found:  # nothing is written, so it would not show that the disk works
+            return True
         for record in found:
             record.answer = Place(self._spool.answered)
         written = await self._tried(self._writing, functools.partial(self._spool.append, found, in_flight=True))

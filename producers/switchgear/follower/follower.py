@@ -17,6 +17,7 @@ from switchgear.arguments import FromEnv
 from switchgear.follower.base import Follower
 from switchgear.follower.status import LastAnswer
 from switchgear.follower.table import CircuitRecord, CircuitTable, RecordListener
+from switchgear.runtime import kafka_log
 from switchgear.runtime.background_thread import Background, clean_up, stop_if_cancelled
 from switchgear.runtime.fork import importing
 from switchgear.runtime.throttled_log import Throttle
@@ -126,6 +127,7 @@ class CircuitFollower(Follower, FromEnv):
             from switchgear.follower.long_fetch import LongFetch  # noqa: PLC0415 - imports aiokafka
             from switchgear_schemas.unreadable import guard  # noqa: PLC0415 - imports aiokafka
 
+        kafka_log.install(self._connection.bootstrap_servers)
         consumer = AIOKafkaConsumer(
             self._topic,
             **self._connection.options(),
@@ -143,6 +145,7 @@ class CircuitFollower(Follower, FromEnv):
         try:
             async with asyncio.timeout(_CONNECT_LIMIT_S):
                 await consumer.start()
+                kafka_log.answered()
                 guard(consumer)
                 fetches.install(consumer)
                 ends: dict[Any, int] = await consumer.end_offsets(consumer.assignment())
@@ -152,6 +155,7 @@ class CircuitFollower(Follower, FromEnv):
             loading = True
             while True:
                 records = await consumer.getmany(timeout_ms=_POLL_MS)
+                kafka_log.look(consumer)
                 self._take(records, table, offsets, prompt=not loading and fetches.prompt)
                 if not consumer.assignment():  # the topic is gone; aiokafka looks again only after metadata_max_age_ms
                     raise _TopicChangedError

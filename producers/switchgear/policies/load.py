@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from switchgear.policies.errors import PolicyError
+from switchgear_schemas.files import read_file as read_regular_file
 
 MAX_BYTES: Final = 1_000_000
 """A file with the most tables allowed and every key in each table is smaller."""
@@ -39,16 +40,15 @@ def read_file(path: Path) -> dict[str, Any]:
 
 def _text(path: Path) -> str:
     try:
-        if path.exists() and not path.is_file():
-            raise PolicyError(f"{path} is not a regular file.", hint="Name a file, not a folder, a pipe or a device.")
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_regular_file(path, MAX_BYTES)
     except FileNotFoundError:
         raise PolicyError(f"There is no policy file {path}.", hint="Check the path.") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise PolicyError(f"The policy file {path} can't be read: {error}.") from None
-    if len(content) > MAX_BYTES:
-        raise PolicyError(f"{path} has more than {MAX_BYTES:,} bytes.", hint="Use globs for tools that share values.")
+        why = error.strerror if isinstance(error, OSError) else error
+        raise PolicyError(
+            f"The policy file {path} can't be read: {why}.",
+            hint="Name a file, and use globs for tools that share values.",
+        ) from None
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -18,6 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, ParamSpec, TypeVar
 
 from switchgear.runtime.fork import blocking_work, call_in_child
+from switchgear.runtime.kafka_log import ours
 from switchgear_schemas.errors import SwitchgearError
 
 log: Final = logging.getLogger("switchgear.background")
@@ -173,6 +174,7 @@ class Background:
         self._thread = None
 
     def _body(self, loop: asyncio.AbstractEventLoop) -> None:
+        before, ours.thread = ours.thread, True
         try:
             tasks = {loop.create_task(self._keep(name, job)) for name, job in self._jobs.items()}
             loop.run_forever()
@@ -183,6 +185,7 @@ class Background:
         finally:
             self._loop = None
             loop.close()
+            ours.thread = before
             for callback in self.after_death:
                 callback()
 

@@ -16,6 +16,7 @@ import msgspec
 
 from switchgear_schemas.enums import MAX_EVENT_BYTES
 from switchgear_schemas.errors import InvalidExecutionError, SwitchgearError
+from switchgear_schemas.files import open_file
 from switchgear_schemas.wire import decode_execution
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -73,7 +74,10 @@ def read_history(path: str | Path) -> Iterator[HistoryLine]:
             f"{path} is a damaged gzip file after line {number}: {error}.", hint="Fetch or write the file again."
         ) from None
     except OSError as error:
-        raise HistoryError(f"{path} can't be read after line {number}: {error.strerror or error}.") from None
+        raise HistoryError(
+            f"{path} can't be read after line {number}: {error.strerror or error}.",
+            hint="Give a file, or - for the standard input.",
+        ) from None
 
 
 def parse_line(number: int, raw: bytes) -> HistoryLine:
@@ -89,7 +93,7 @@ def parse_line(number: int, raw: bytes) -> HistoryLine:
 def _open(path: str | Path) -> Iterator[BinaryIO]:
     with ExitStack() as stack:
         # The standard input stays open: the caller may go on to read it.
-        source: Any = sys.stdin.buffer if str(path) == "-" else stack.enter_context(Path(path).open("rb"))
+        source: Any = sys.stdin.buffer if str(path) == "-" else stack.enter_context(open_file(path))
         if not isinstance(source, io.BufferedReader):
             source = io.BufferedReader(source)
         if source.peek(2)[:2] == _GZIP_MAGIC:

@@ -13,6 +13,7 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, UnknownMemberIdError
 from aiokafka.structs import TopicPartition
 
+from switchgear.runtime import kafka_log
 from switchgear_schemas.connection import METADATA_MAX_AGE_MS, KafkaConnection
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.execution import MAX_EVENT_BYTES
@@ -161,6 +162,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
                     self._consumer = self._make_consumer()
                     self._consumer.subscribe([*self._inserters], listener=self)
                     await self._consumer.start()
+                    kafka_log.answered()
                     self._guard.install(self._consumer)
                     return
             except (KafkaError, OSError) as error:
@@ -223,6 +225,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             )
         except KafkaError as error:
             raise self._refused(str(error) or type(error).__name__) from error
+        kafka_log.look(self._consumer)
         await asyncio.sleep(0)  # getmany does not yield while there is more
         return found
 

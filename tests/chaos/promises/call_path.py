@@ -29,7 +29,7 @@ def call_path_never_waits(evidence: Evidence) -> PromiseResult:
     quick = sum(ledger.sums.get("within_a_millisecond", 0) for ledger in evidence.ledgers)
     share = quick / decisions if decisions else 0.0
     summary = f"{decisions:,} decisions, {share:.2%} within 1 ms, {slow} over 0.5 s, the longest of them {worst:.2f} s"
-    return PromiseResult(PROMISE, summary, faults)
+    return PromiseResult(PROMISE, summary, decisions, faults)
 
 
 def _stopped(evidence: Evidence, name: str, start: float, end: float) -> bool:

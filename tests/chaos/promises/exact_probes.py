@@ -61,7 +61,7 @@ def exactly_n_probes(evidence: Evidence) -> PromiseResult:
         f"{sum(map(len, probes.values())):,} probes, {of_servers:,} of them of servers, in {len(probes):,} half-open stays,"
         f" {equal[False]:,} recoveries of tools and {equal[True]:,} of servers exact"
     )
-    return PromiseResult(PROMISE, summary, faults)
+    return PromiseResult(PROMISE, summary, sum(map(len, probes.values())), faults)
 
 
 def _excess(

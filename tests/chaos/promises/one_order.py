@@ -33,7 +33,7 @@ def one_owner_one_order(evidence: Evidence) -> PromiseResult:
         f"{len(by_circuit)} circuits, {servers} of them of servers, {len(evidence.circuits):,} records,"
         f" {repeated} published again unchanged"
     )
-    return PromiseResult(PROMISE, summary, faults)
+    return PromiseResult(PROMISE, summary, len(evidence.circuits), faults)
 
 
 def _order(circuit: str, records: Iterable[CircuitRecord]) -> Iterator[str]:

@@ -37,7 +37,7 @@ def no_over_count(evidence: Evidence) -> PromiseResult:
         f" {len(tools)} tools counted {sum(tools):,} calls, {len(servers)} servers {sum(servers):,} of them,"
         f" {again:,} events sent again"
     )
-    return PromiseResult(PROMISE, summary, faults)
+    return PromiseResult(PROMISE, summary, len(evidence.stored), faults)
 
 
 def _shown(place: Place, resent: set[Place]) -> str:

@@ -12,19 +12,31 @@ SHOWN = 10
 
 @dataclass
 class PromiseResult:
-    """Whether a promise held, and the faults if it did not."""
+    """Whether a promise held, and the faults if it did not.
+
+    ``evidence`` is how many things the promise is about were there to check: calls, records, probes. Without any it was not tested.
+    """
 
     promise: str
     summary: str
+    evidence: int
     faults: list[str] = field(default_factory=list)
 
     @property
+    def tested(self) -> bool:
+        return bool(self.evidence or self.faults)
+
+    @property
     def held(self) -> bool:
-        return not self.faults
+        return self.tested and not self.faults
+
+    @property
+    def broken(self) -> bool:
+        return bool(self.faults)
 
     def __str__(self) -> str:
-        if self.held:
-            return f"{self.promise}: held ({self.summary})"
+        if not self.broken:
+            return f"{self.promise}: {'held' if self.tested else 'not tested'} ({self.summary})"
         more = f"; {len(self.faults) - SHOWN} more" if len(self.faults) > SHOWN else ""
         return f"{self.promise}: BROKEN ({self.summary}; {len(self.faults)} faults: {'; '.join(self.faults[:SHOWN])}{more})"
 

@@ -32,7 +32,7 @@ def one_tool_opens_no_server(evidence: Evidence) -> PromiseResult:
         elif (server := server_of(record.circuit)) is not None:
             alone += _failing(failures[server_circuit(server)], record.changed_s) == {record.circuit}
     summary = f"servers opened {of_servers:,} times, and {alone:,} times a tool of theirs that failed alone"
-    return PromiseResult(PROMISE, summary, faults)
+    return PromiseResult(PROMISE, summary, of_servers, faults)
 
 
 def _by_too_few(record: CircuitRecord, failing: set[str]) -> Iterator[str]:

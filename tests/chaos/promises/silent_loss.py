@@ -47,7 +47,7 @@ def no_silent_loss(evidence: Evidence) -> PromiseResult:
         f"{offered:,} offered, {len(acknowledged):,} acknowledged, {kept:,} of them stored, {dead:,} dead-lettered,"
         f" {len(evidence.garbage):,} records of garbage elsewhere"
     )
-    return PromiseResult(PROMISE, summary, faults)
+    return PromiseResult(PROMISE, summary, len(acknowledged) + len(evidence.events), faults)
 
 
 def _unstored(evidence: Evidence) -> Iterator[str]:
@@ -94,4 +94,5 @@ def transitions_stored(evidence: Evidence) -> PromiseResult:
         f"{circuit} version {version} ({state}) is stored and was never published"
         for circuit, version, state in sorted(stored - published)
     ]
-    return PromiseResult(TRANSITIONS, f"{len(published):,} versions published, {len(stored):,} stored", faults)
+    summary = f"{len(published):,} versions published, {len(stored):,} stored"
+    return PromiseResult(TRANSITIONS, summary, len(published), faults)

@@ -8,7 +8,7 @@ from collections import defaultdict
 import pytest
 
 from switchgear_cli.local.ports import any_free_port
-from tests.support.alerting import SECRET, circuit_record, publish, receiving, write_rules
+from tests.support.alerting import SECRET, circuit_record, publish, receiving, without_fleet, write_rules
 from tests.support.processes import all_ended, switchgear
 from tests.support.waiting import holds_within
 
@@ -97,7 +97,7 @@ async def test_each_incident_is_opened_and_resolved_in_order_though_the_process_
     assert {len(each) for each in contents.values()} == {1}  # and a repeated message has the same content
     by_circuit = defaultdict(list)
     for change in first_seen:
-        by_circuit[change["circuit"]].append((change["change"], change["incident"]))
+        by_circuit[change["circuit"]].append((change["change"], without_fleet(change["incident"])))
     for circuit, changes in by_circuit.items():
         wanted = [(kind, f"{circuit}@{number}") for number in range(1, ROUNDS, 2) for kind in ("opened", "resolved")]
         assert changes == wanted

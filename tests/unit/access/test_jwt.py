@@ -90,6 +90,7 @@ async def refused(verifier, text, word):
 async def test_jwt_of_the_issuer_is_a_client_with_the_roles_of_its_claim(verifier, issuer):
     client = await verifier.authenticate(signed(roles=["switchgear:operate", "emit", "unknown", 7]))
     assert (client.name, client.roles, client.tenant) == ("ada", frozenset({Role.OPERATE, Role.EMIT}), None)
+    assert client.actor == f"jwt:{ISSUER.removeprefix('https://').partition('/')[0]}:ada"
     assert issuer.asked == [f"{ISSUER}/.well-known/openid-configuration", f"{ISSUER}/keys"]
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switchgear_access.principal import LOCAL, Principal, Role
+from switchgear_access.principal import LOCAL, Principal, Role, claims_login
 
 ROLES = st.frozensets(st.sampled_from(Role))
 NAMES = st.text("ab:", min_size=1, max_size=4)
@@ -56,3 +56,21 @@ def test_only_a_client_without_tenant_and_tools_is_unrestricted():
 
 def test_client_without_roles_may_do_nothing():
     assert not any(Principal("a", frozenset()).may(role) for role in Role)
+
+
+def test_no_login_is_recorded_under_the_name_of_another_one():
+    named = Principal("ada", frozenset(), credential="token abcdefghij")
+    subject = Principal("ada", frozenset(), credential="jwt login.example.com:ada")
+    spoofing = Principal("login.example.com:ada", frozenset(), credential="token klmnopqrst")
+    local = Principal("ada", frozenset())
+    assert [each.actor for each in (named, subject, spoofing, local)] == [
+        "token:ada", "jwt:login.example.com:ada", "token:login.example.com:ada", "ada",
+    ]  # fmt: skip
+    assert [claims_login(each.actor) for each in (named, subject, spoofing, local)] == [True, True, True, False]
+    assert claims_login("Token:ada")
+
+
+def test_names_that_are_too_long_for_a_record_stay_apart():
+    found = {Principal("x" * 255 + end, frozenset(), credential="token abcdefghij").actor for end in "ab"}
+    assert len(found) == 2
+    assert {len(each) for each in found} == {256}

@@ -1,5 +1,8 @@
 """Tokens of a file that is replaced while a server runs."""
 
+from datetime import UTC, datetime
+
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
@@ -100,3 +103,31 @@ def test_tokens_of_a_setting_may_be_json_or_toml():
         assert accepts(FixedTokens(with_token(start, token), "The setting"), text)
     with pytest.raises(SettingsError, match="The setting is not a list"):
         FixedTokens("nonsense", "The setting")
+
+
+def test_two_valid_tokens_with_one_name_are_refused_and_the_last_good_ones_stay(path, clock):
+    (one, first), (two, second) = new_token("planner", [Role.READ]), new_token("planner", [Role.ADMIN])
+    replaced(path, one)
+    source = TokenFile(path, clock=clock)
+    replaced(path, one, two)
+    clock.now = 1.0
+    with capture_logs() as logs:
+        assert (accepts(source, first), accepts(source, second)) == (True, False)
+    assert f"has the name planner twice, in the tokens {one.id} and {two.id}" in logs[0]["why"]
+    for make in (lambda: TokenFile(path), lambda: FixedTokens(path.read_text(), "The setting")):
+        with pytest.raises(SettingsError, match="name planner twice"):
+            make()
+
+
+def test_a_name_of_another_source_is_taken_too(path, clock):
+    one, two = (new_token("planner", [Role.READ])[0] for _ in range(2))
+    replaced(path, two)
+    with pytest.raises(SettingsError, match="name planner twice"):
+        TokenFile(path, FixedTokens(with_token("", one), "The setting").table)
+
+
+def test_the_name_of_a_token_that_ended_is_free_again(path, clock):
+    old, _ = new_token("planner", [Role.READ])
+    new, text = new_token("planner", [Role.READ])
+    replaced(path, msgspec.structs.replace(old, revoked_at=datetime(2026, 1, 1, tzinfo=UTC)), new)
+    assert accepts(TokenFile(path, clock=clock), text)

@@ -8,6 +8,8 @@ from switchgear_alerts import engine as engine_module
 from switchgear_alerts.config import parse
 from switchgear_alerts.engine import Engine
 from switchgear_alerts.facts import read_circuit
+from switchgear_alerts.receivers import pagerduty
+from switchgear_alerts.receivers.base import Context
 from switchgear_schemas.circuit import Cause
 from tests.support.alert_values import NOON, alerts_file, seen
 from tests.support.alerting import circuit_record
@@ -64,6 +66,28 @@ def test_a_route_announces_an_incident_and_its_end():
     here.engine.observe(seen("search", "closed", 2, NOON + 9))
     assert told(here.deliver(NOON + 9)) == [("resolved", "search@1")]
     assert here.store == {}
+
+
+def test_two_fleets_with_one_key_of_pagerduty_have_incidents_of_their_own():
+    keys = []
+    for fleet in ("switchgear-MkU3OEVB", "switchgear-8aTrW0qZ"):
+        engine = Engine(alerts_file(HOOK), NOON, fleet)
+        engine.observe(seen("search", "open", 1, NOON))
+        engine.advance(NOON)
+        (message,) = engine.outbox["hook"].values()
+        keys += [event["dedup_key"] for event in pagerduty.events(message, "key", Context())]
+    assert keys == ["switchgear-MkU3OEVB/search@1", "switchgear-8aTrW0qZ/search@1"]
+
+
+def test_an_incident_that_was_open_before_the_upgrade_ends_under_its_id():
+    here = Saved(HOOK)
+    here.engine.observe(seen("search", "open", 1, NOON))
+    assert told(here.deliver(NOON)) == [("opened", "search@1")]
+    here.engine = Engine(here.rules, NOON + 5, "switchgear-MkU3OEVB")
+    here.engine.restore(here.store, NOON + 5)
+    here.engine.observe(seen("search", "closed", 2, NOON + 9))
+    here.engine.observe(seen("search", "open", 3, NOON + 10))
+    assert told(here.deliver(NOON + 10)) == [("resolved", "search@1"), ("opened", "switchgear-MkU3OEVB/search@3")]
 
 
 def test_an_incident_that_is_shorter_than_for_is_never_announced():

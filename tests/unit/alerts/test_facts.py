@@ -61,3 +61,10 @@ def test_an_incidents_id_fits_into_a_header_and_differs_for_names_that_differ_at
 
 def test_an_incidents_id_has_the_second_of_its_opening_if_the_circuit_counts_its_generations_anew():
     assert incident_id("search|user=ada", 1, 1_795_262_400.5) == "search|user=ada@1-1795262400"
+
+
+def test_two_fleets_with_a_circuit_of_one_name_have_incidents_of_their_own():
+    ids = {incident_id(circuit, 7, fleet=fleet) for circuit in ("search", "x" * 500) for fleet in ("eu-1", "us-1", "")}
+    assert len(ids) == 6
+    assert {"eu-1/search@7", "us-1/search@7", "search@7"} < ids
+    assert max(map(len, ids)) < 200

@@ -1,5 +1,6 @@
 """BreakerPolicy: defaults are the documented ones, and what can't work is refused with the reason."""
 
+import math
 from typing import get_args
 
 import pytest
@@ -7,7 +8,7 @@ from pydantic import ValidationError
 
 from switchgear_schemas import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy
 from switchgear_schemas.enums import CALLER_ERRORS, DEFAULT_COUNTED, ErrorClass
-from switchgear_schemas.policy import FAMILY_DEFAULT, LOCAL_FAMILY_DEFAULT
+from switchgear_schemas.policy import FAMILY_DEFAULT, LOCAL_FAMILY_DEFAULT, Cusum
 from tests.support.table import table
 
 
@@ -116,3 +117,15 @@ def test_a_ramp_is_off_by_default_and_its_shares_may_be_a_list():
     ramp = BreakerPolicy.model_validate({"recovery_ramp": [0.1, 0.25, 0.5]})
     assert ramp.recovery_ramp == (0.1, 0.25, 0.5)
     assert BreakerPolicy.model_validate_json(ramp.model_dump_json()) == ramp
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in (BreakerPolicy, Cusum) for name in kind.model_fields]
+)
+def test_no_value_is_infinite_or_no_number(kind, name, value):
+    with pytest.raises(ValidationError) as caught:
+        kind.model_validate({name: value})
+    assert name in {str(part) for each in caught.value.errors() for part in each["loc"]} | set(
+        str(caught.value).split()
+    )

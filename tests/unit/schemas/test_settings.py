@@ -289,3 +289,15 @@ def test_the_password_in_an_address_of_the_store_is_not_shown(monkeypatch):
         load_settings()
     assert "hunter2" not in str(error.value)
     assert "hunter2" not in repr(load_settings(clickhouse_url="http://me:hunter2@store:8123/x"))
+
+
+@pytest.mark.parametrize("value", ["inf", "-Infinity", "nan", "1e999"])
+@pytest.mark.parametrize("name", [name for name, field in Settings.model_fields.items() if field.annotation is float])
+def test_no_number_is_infinite_or_none_at_all(monkeypatch, config, name, value):
+    monkeypatch.setenv(f"SWITCHGEAR_{name.upper()}", value)
+    with pytest.raises(SettingsError, match=f"SWITCHGEAR_{name.upper()}: Input should be (a finite number|g|l)"):
+        load_settings()
+    monkeypatch.delenv(f"SWITCHGEAR_{name.upper()}")
+    config(f"{name} = {'nan' if value == 'nan' else 'inf'}")
+    with pytest.raises(SettingsError, match=f"{name} in .*: Input should be"):
+        load_settings()

@@ -2,7 +2,7 @@
  * Remove secrets from error messages before they leave the process.
  *
  * The patterns match credentials with a published prefix, cookies and authorization headers, and values whose name says that they are
- * secret: `token=abc`, `"apiKey": ["abc"]`, `--password abc`. Every pattern takes linear time, and the text is cut first. Secrets without
+ * secret: `token=abc`, `"apiKey": ["abc"]`, `--password abc`, `<password>abc</password>`. Every pattern takes linear time, and the text is cut first. Secrets without
  * a known name or prefix and personal data stay: give the client a `redact` function for them.
  */
 
@@ -24,6 +24,21 @@ const COOKIE =
 /** scheme://user:password@host, keeping the host. Both may contain an @. A single word may be a token. */
 const IN_URL =
   /(\b[a-zA-Z][a-zA-Z0-9+.-]{1,20}:\/\/)(?:[^\s/:]{0,256}:[^\s/@]{1,256}|(?!git@)[^\s/:@?#"'<>]{1,256})@(?:[^\s/@"'<>]{0,256}@){0,8}/g;
+/** The paths of webhooks are their passwords. */
+const WEBHOOK = new RegExp(
+  String.raw`(\b(?:hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)|discord(?:app)?\.com/api/(?:v[0-9]{1,3}/)?webhooks` +
+    String.raw`|webhook\.office\.com|outlook\.office(?:365)?\.com/webhook|hooks\.zapier\.com/hooks|hook\.[a-z0-9]{2,8}\.make\.com` +
+    String.raw`|maker\.ifttt\.com/(?:trigger|use)|events\.pagerduty\.com/integration)/)[A-Za-z0-9/_.@%~-]+`,
+  "g",
+);
+const KEY_IN_URL = /((?:[?&]|&amp;|\\u0026)key=)[^\s"'<>&#,;)[\]}\\]+/g;
+/** curl -u name:password. A port or a URL is no password, nor is a number of a user and a group. */
+const LOGIN_OPTION = new RegExp(
+  String.raw`((?:(?<=curl )-u|(?<![A-Za-z0-9_-])(?:-[uU]|--(?:proxy-)?user)[\s=])\s{0,4})(?![0-9]{1,10}:[0-9]{1,10}(?:\s|$))` +
+    String.raw`(?:"[^\s:"]{1,80}:(?!//)[^"]*"?|'[^\s:']{1,80}:(?!//)[^']*'?|[^\s:"']{1,80}:(?!//)[^\s"'` +
+    "`]+)",
+  "g",
+);
 const KNOWN_FORMS = [
   // OpenAI, Anthropic, Stripe; GitHub, GitLab; Slack; AWS; Google; Hugging Face, npm
   "(?:sk|pk|rk)[-_](?:[A-Za-z0-9]{1,12}[-_]){0,4}[A-Za-z0-9_-]{16,}",
@@ -40,6 +55,8 @@ const KNOWN_FORMS = [
   // Tavily, NVIDIA, Figma, Docker; Firecrawl; JSON Web Tokens
   "(?:tvly-|nvapi-|figd_|dckr_pat_)[A-Za-z0-9_-]{16,}",
   "fc-[0-9a-f]{32}\\b",
+  // Tokens and permits of our own servers
+  "sg(?:t|p1)_[A-Za-z0-9._-]{16,}",
   "eyJ[A-Za-z0-9_-]{8,}\\.[A-Za-z0-9_-]{8,}(?:\\.[A-Za-z0-9_-]*)?",
 ];
 const PATTERNS: readonly (readonly [RegExp, string])[] = [
@@ -50,9 +67,9 @@ const PATTERNS: readonly (readonly [RegExp, string])[] = [
     MARK,
   ],
   [/(\b(?:bearer|basic)\s{1,4})[A-Za-z0-9._~+/=-]{8,}/gi, `$1${MARK}`],
-  // The paths of Slack's and Discord's webhooks are their passwords
-  [/(\bhooks\.slack\.com\/(?:services|workflows)\/)[A-Za-z0-9/_-]+/g, `$1${MARK}`],
-  [/(\bdiscord(?:app)?\.com\/api\/webhooks\/)[A-Za-z0-9/_-]+/g, `$1${MARK}`],
+  [WEBHOOK, `$1${MARK}`],
+  [KEY_IN_URL, `$1${MARK}`],
+  [LOGIN_OPTION, `$1${MARK}`],
   [new RegExp(`\\b(?:${KNOWN_FORMS.join("|")})`, "g"), MARK],
   [/(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}/g, MARK], // Telegram
 ];
@@ -94,6 +111,9 @@ const OPTION = new RegExp(
   )})[.,;:!?]?(?:\s|$))`,
   "g",
 );
+const TAG = /<(?:[A-Za-z0-9_.-]{1,80}:)?(?=([A-Za-z0-9_-]{2,160}))\1(?:\s[^<>]{0,200})?>/g;
+/** The text of an XML element. Without its end, a name in angle brackets is a placeholder in prose. */
+const BEFORE_END_TAG = /(?:<!\[CDATA\[[^<\]]*\]\]>|[^<]+)(?=<\/)/y;
 const SHELL_WORD = /[^\s"'`]+/y;
 
 /** Return the pattern for both cases of each letter. A whole pattern without case would change the others' meaning. */
@@ -107,6 +127,7 @@ function either(words: string): string {
 export function redact(text: string): string {
   let found = text.slice(0, CONSIDERED).replace(IN_URL, `$1${MARK}@`);
   found = without(OPTION, endOfOption, without(NAME, endOfSecret, found));
+  found = without(TAG, endOfElement, found);
   for (const [pattern, replacement] of PATTERNS) {
     found = found.replace(pattern, replacement);
   }
@@ -154,6 +175,10 @@ function endOfOption(text: string, option: RegExpMatchArray): number | null {
   }
   const at = option.index! + option[0].length;
   return endOfString(text, at) ?? endOf(SHELL_WORD, text, at);
+}
+
+function endOfElement(text: string, tag: RegExpMatchArray): number | null {
+  return isSecret(tag[1]!) ? endOf(BEFORE_END_TAG, text, tag.index! + tag[0].length) : null;
 }
 
 /** Return the end of the value after `pair`, or null if the name isn't secret. An empty value ends where it begins. */

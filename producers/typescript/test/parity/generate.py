@@ -246,6 +246,14 @@ MESSAGES = [
     "Set-Cookie: a=b; Path=/\nnext line",
     "id_token => 'abc'",
     "x" * 1990 + " token=abcdefghijklmnop",
+    "the token sgt_abcdefghij_abcdefghijklmnopqrstuvwxyz0123456789 and sgp1_abcdefghijklmnop.qrs",
+    "GET https://maps.test/json?q=a&key=abc&page=2 and x=1\\u0026key=abc",
+    "curl -u ana:pw https://x.test; curl -uana:pw x; curl --user 'ana:p w' x; curl -U \"a:b c\"",
+    "docker run -u 1000:1000 image and nuclei -u https://api.test",
+    "<password>a b</password> <wsse:Password Type='x'>abc</wsse:Password> <dbToken><![CDATA[abc]]></dbToken>",
+    "usage: login <user> <password> [options]",
+    "https://acme.webhook.office.com/webhookb2/1f@3e/IncomingWebhook/ab/4a, https://hooks.zapier.com/hooks/catch/1/ab/",
+    "https://hooks.slack.com/triggers/T0/1/ab https://discord.com/api/v10/webhooks/1/ab https://hook.eu1.make.com/ab",
 ]
 TEXTS = [
     "HTTP Error 503: Service Unavailable",

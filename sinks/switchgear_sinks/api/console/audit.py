@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear_access.middleware import principal_of
+from switchgear_access.principal import claims_login
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_sinks.api.answers import BadRequestError, NotFoundError, json_answer
 from switchgear_sinks.api.console.calls import cursor, read_cursor
@@ -75,14 +76,19 @@ class Action:
         """Return an action of the client that sends a request. Without tokens it may say who acts, as ``actor``.
 
         Raises:
-            BadRequestError: The client has logged in, and says who acts.
+            BadRequestError: The client has logged in, and says who acts. Or it hasn't, and says that it has.
         """
         if actor is not None and not Rights.of(request).local:
             raise BadRequestError(
                 "actor: the actor of this request is the one that has logged in.", hint="Leave out actor."
             )
+        if actor is not None and claims_login(actor):
+            raise BadRequestError(
+                "actor: a name that begins with token: or jwt: is for clients that have logged in.",
+                hint="Give another name, such as user@host.",
+            )
         address = "" if request.client is None else request.client.host
-        return cls(actor or principal_of(request.scope).name, address, action, subject, reason, **more)
+        return cls(actor or principal_of(request.scope).actor, address, action, subject, reason, **more)
 
     def ended(self, outcome: str, detail: str = "", after: Mapping[str, Any] | None = None) -> Action:
         """Return the same action with its outcome."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import httpx
 
+from switchgear_schemas.files import check_file
 from switchgear_schemas.settings import Settings
 
 LIMIT_S: Final = 3.0
@@ -24,7 +25,10 @@ async def ask_servers(settings: Settings) -> list[dict[str, Any]]:
     servers = settings.servers[:MAX_SERVERS]
     if not servers:
         return []
-    trusted = True if settings.api_cafile is None else ssl.create_default_context(cafile=settings.api_cafile)
+    trusted: bool | ssl.SSLContext = True
+    if settings.api_cafile is not None:
+        check_file(settings.api_cafile)
+        trusted = ssl.create_default_context(cafile=settings.api_cafile)
     async with httpx.AsyncClient(timeout=LIMIT_S, trust_env=False, verify=trusted) as client:
         why = await asyncio.gather(*(_ask(client, url) for _, url in servers))
     return [

@@ -11,6 +11,7 @@ import msgspec
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from switchgear_sinks.api.readonly.errors import SqlFailedError, SqlLimitError, SqlRefusedError, explain
+from switchgear_sinks.api.readonly.formulas import without_formulas
 from switchgear_sinks.api.readonly.gate import Ask, Gate
 from switchgear_sinks.sandbox.process import ReaderEndedError, ReaderLimitError, SnapshotError
 
@@ -146,7 +147,7 @@ class ReadOnlySql:
         """
         file = self._payload(sql, fmt, self._max_rows)
         few = fmt == CSV and file.count(b"\n") <= self._max_rows  # one line is the names
-        return file, not few and self._has_more(sql)
+        return without_formulas(file) if fmt == CSV else file, not few and self._has_more(sql)
 
     def _has_more(self, sql: str) -> bool:
         """Return whether a query has more rows than an answer may have. A file doesn't say where it was cut."""

@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import shutil
+import socket
 import subprocess
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -234,6 +235,50 @@ def test_apprise_does_not_log_urls_with_their_tokens(server, monkeypatch, capsys
     logging.getLogger("apprise").setLevel(level)
     assert server.requests
     assert "verysecret" not in capsys.readouterr().err
+
+
+@pytest.mark.slow
+async def test_apprise_does_not_reach_a_private_address_by_a_public_name_unless_the_file_allows_it(server, monkeypatch):
+    def resolve(_host, port, *_args, **_named):
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    options = 'type = "apprise"\nurls = ["env:URL"]'
+    url = f"json://rebound.example.com:{server.server_port}/hook?redirect=yes"
+    walled = receiver(monkeypatch, options, URL=url)
+    allowed = receiver(monkeypatch, f"{options}\nallow_private = true", URL=url)
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    with pytest.raises(DeliveryError, match=r"env:URL: .*127\.0\.0\.1; allow it by allow_private = true") as caught:
+        await sent(walled, message(change()))
+    assert caught.value.permanent
+    assert server.requests == []
+    assert await sent(allowed, message(change())) == ["taken by Apprise"]
+
+
+@pytest.mark.slow
+async def test_apprise_follows_no_redirect_even_if_its_url_asks_for_that(server, monkeypatch):
+    server.answer = (302, {"location": f"{server.url}/elsewhere"}, b"")
+    url = f"json://127.0.0.1:{server.server_port}/hook?redirect=yes&method=POST"
+    one = receiver(monkeypatch, 'type = "apprise"\nurls = ["env:URL"]', URL=url)
+    with pytest.raises(DeliveryError, match="refused it"):
+        await sent(one, message(change()))
+    assert len(server.requests) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("json://10.0.0.7/hook", "private network; allow it by allow_private = true"),
+        ("json://[fd00::1]/hook", "private network"),
+        ("rsyslog://example.com", "opens connections that can't be checked"),
+    ],
+)
+def test_an_apprise_url_of_a_private_address_or_of_an_unchecked_protocol_is_refused_at_once(monkeypatch, url, said):
+    options = 'type = "apprise"\nurls = ["env:URL"]'
+    with pytest.raises(AlertsFileError, match=said) as caught:
+        receiver(monkeypatch, options, URL=url)
+    assert url not in str(caught.value)
+    receiver(monkeypatch, f"{options}\nallow_private = true", URL=url)
 
 
 @pytest.mark.slow

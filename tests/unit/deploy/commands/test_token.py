@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from switchgear_access.tokens import TokenTable, parse_tokens
+from switchgear_access.principal import Role
+from switchgear_access.tokens import TokenTable, new_token, parse_tokens, with_token
 from switchgear_cli.main import run
 
 
@@ -74,9 +75,9 @@ def test_revoked_token_lets_nobody_in_and_the_list_shows_it(switchgear, tmp_path
 
 
 @pytest.mark.slow
-def test_name_that_several_valid_tokens_have_is_not_revoked(switchgear, path):
-    for _ in range(2):
-        switchgear("create", "a", "--roles", "read")
+def test_name_that_several_valid_tokens_have_in_an_older_file_is_not_revoked(switchgear, path):
+    tokens = [new_token("a", [Role.READ])[0] for _ in range(2)]
+    path.write_text(with_token(with_token("", tokens[0]), tokens[1]))
     one, two = (each.id for each in stored(path))
     refused = switchgear("revoke", "a", code=2).err
     assert one in refused
@@ -85,6 +86,15 @@ def test_name_that_several_valid_tokens_have_is_not_revoked(switchgear, path):
     switchgear("revoke", "a")
     assert all(each.revoked_at for each in stored(path))
     assert "no valid token 'a'" in switchgear("revoke", "a", code=2).err
+
+
+def test_a_name_is_given_to_one_valid_token_only(switchgear, path):
+    switchgear("create", "a", "--roles", "read")
+    before = path.read_text()
+    assert stored(path)[0].id in switchgear("create", "a", "--roles", "admin", code=2).err
+    assert path.read_text() == before
+    switchgear("revoke", "a")
+    switchgear("create", "a", "--roles", "admin")
 
 
 @pytest.mark.parametrize(

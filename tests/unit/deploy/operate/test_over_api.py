@@ -142,6 +142,12 @@ def test_without_a_token_the_command_carries_this_person_or_the_one_that_is_name
     assert to_kafka == []
 
 
+def test_a_command_is_not_given_under_the_name_of_a_login(api, to_kafka, capsys):
+    assert run(["open", "x", "--actor", "token:ada"]) == 2
+    assert "--actor 'token:ada'" in capsys.readouterr().err
+    assert (api.sent, to_kafka) == ([], [])
+
+
 @pytest.mark.slow
 def test_with_a_token_the_command_carries_no_actor_and_another_actor_goes_to_kafka(api, to_kafka, monkeypatch):
     monkeypatch.setenv("SWITCHGEAR_TOKEN", "sgt_x")

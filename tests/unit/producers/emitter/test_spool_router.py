@@ -168,6 +168,31 @@ def test_the_status_shows_that_the_folder_cannot_be_written(
     assert (status.buffered, status.dropped, status.spooled) == (100, 50, 0)
 
 
+def test_a_folder_that_cannot_be_used_is_in_the_status_before_the_first_event_and_in_the_log_once(
+    make: Callable[..., Emitter], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    emitter = make(spool_dir=tmp_path / "file")
+    assert "FileExistsError" in (spool_of(emitter).error or "")
+    emit(emitter, 0, 10)
+    emitter.close(0)
+    assert "FileExistsError" in (spool_of(emitter).error or "")
+    assert caplog.text.count("can't be used, events stay in memory") == 1
+
+
+def test_a_disk_that_hangs_at_the_start_holds_up_the_start_for_a_moment_only(
+    make: Callable[..., Emitter], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hang = threading.Event()
+    monkeypatch.setattr(Spool, "check", lambda _spool: hang.wait(10))
+    monkeypatch.setattr(spool_router, "_CHECK_LIMIT_S", 0.01)
+    try:
+        make()
+        assert "is slow: no answer within 0.01 s" in caplog.text
+    finally:
+        hang.set()
+
+
 @pytest.mark.usefixtures("away_soon")
 def test_a_disk_that_hangs_holds_up_no_call(make: Callable[..., Emitter], monkeypatch: pytest.MonkeyPatch) -> None:
     really, hang, hangs = Spool.append, threading.Event(), threading.Event()

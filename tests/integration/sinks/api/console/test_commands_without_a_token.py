@@ -128,7 +128,7 @@ async def without_a_token_the_caller_says_who_it_is(http):
     body = {"policy": {"jitter": 0.5}, "reason": "calm", "actor": "ada@ops-1"}
     assert (await http.put(f"/v1/policies/{TOOL}", json=body)).json()["outcome"] == "applied"
     assert [each["actor"] for each in await audit(http)] == ["ada@ops-1"]
-    for actor in ("", "a" * 257):
+    for actor in ("", "a" * 257, "token:ada", "jwt:x:ada"):
         assert (await http.put(f"/v1/policies/{TOOL}", json=body | {"actor": actor})).status_code == 400
 
 

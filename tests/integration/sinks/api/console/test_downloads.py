@@ -37,6 +37,10 @@ async def test_result_can_be_downloaded_as_csv_or_parquet_within_the_limit_of_ro
         ['b "quoted", with comma', "2"],
     ]
     assert answer.headers["x-switchgear-truncated"] == "true"
+    formulas = "SELECT '=1+1' AS name, -5 AS change, [-1, -2] AS numbers, 'a - b' AS note"
+    answer = await send("csv", formulas)
+    assert answer.text == '"name","change","numbers","note"\n"\'=1+1",-5,"[-1,-2]","a - b"\n'
+    assert (await send("json", formulas)).json()["rows"] == [["=1+1", -5, [-1, -2], "a - b"]]
     answer = await send("parquet")
     assert (answer.content[:4], answer.content[-4:]) == (b"PAR1", b"PAR1")
     assert b"tool_name" in answer.content

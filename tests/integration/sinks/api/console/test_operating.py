@@ -152,11 +152,11 @@ async def forces_open_and_undoes_it(http, watcher, settings):
     done = (await http.post(path, json=body)).json()
     assert (done["outcome"], done["undoable"]) == ("applied", True)
     shown = await watcher.circuit(done["after"]["state"], tool)
-    assert (shown["override"]["actor"], shown["override"]["reason"]) == ("ada", "the server moves")
+    assert (shown["override"]["actor"], shown["override"]["reason"]) == ("token:ada", "the server moves")
     at = next(at for kind, each, at in watcher.events if kind == "circuit" and each["tool"] == tool)
     assert at - sent_at < 10
     record = (await read_circuits(settings))[tool][-1]
-    assert (record.state, record.cause.actor) == (done["after"]["state"], "ada")
+    assert (record.state, record.cause.actor) == (done["after"]["state"], "token:ada")
     first = (await http.get("/v1/audit")).json()["items"][0]
     assert (first["action"], first["subject"], first["reason"], first["outcome"]) == (
         "force_open",
@@ -164,7 +164,7 @@ async def forces_open_and_undoes_it(http, watcher, settings):
         "the server moves",
         "applied",
     )
-    assert (first["actor"], first["address"], first["undoable"]) == ("ada", "127.0.0.1", True)
+    assert (first["actor"], first["address"], first["undoable"]) == ("token:ada", "127.0.0.1", True)
     assert first["before"]["state"] == "closed"
     assert first["expires_at"] is not None
     undone = (await http.post(f"/v1/audit/{done['audit_id']}/undo", json={"reason": "the wrong one"})).json()
@@ -191,7 +191,7 @@ async def commands_from_the_command_line_need_no_kafka(http, token):
     opened = await command("open", "mai?", "--yes", "--for", "10m", "--reason", "storm")
     assert (opened.returncode, opened.stderr) == (0, ""), opened.stderr
     assert opened.stdout.startswith("mail: open until ")
-    assert opened.stdout.endswith(", by ada: storm.\n")
+    assert opened.stdout.endswith(", by token:ada: storm.\n")
     unknown = await command("close", "mali")
     assert (unknown.returncode, "did you mean mail" in unknown.stderr) == (2, True)
     assert (await command("auto", "mail", "--json")).returncode == 0
@@ -201,7 +201,7 @@ async def commands_from_the_command_line_need_no_kafka(http, token):
         (each["action"], each["actor"], each["reason"]) for each in (await http.get("/v1/audit")).json()["items"][:4]
     ]
     assert [each[0] for each in actions] == ["set_policy", "set_policy", "auto", "force_open"]
-    assert actions[3] == ("force_open", "ada", "storm")
+    assert actions[3] == ("force_open", "token:ada", "storm")
 
 
 async def refuses_what_is_wrong(http):
