@@ -19,20 +19,23 @@ import httpx2
 import mcp_types as types
 from mcp import ClientSession, MCPError
 from mcp.client.session import ClientRequestContext
-from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
 from switchgear.classify.waits import from_headers
 from switchgear.runtime.throttled_log import BoundedLog
+from switchgear_cli.mcp_proxy import answers, forwarding
+from switchgear_cli.mcp_proxy.child import AnswerOfNoRequestError
+from switchgear_cli.mcp_proxy.child import started as started_child
+from switchgear_cli.mcp_proxy.hidden import Hidden
 from switchgear_cli.mcp_proxy.servers import CommandServer, Server, UrlServer
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
 START_LIMIT_S: Final = 60.0
 """The longest time for a server to start and to answer the first request."""
 _STOP_LIMIT_S: Final = 4.8
-"""The SDK gives a process 2 s to end by itself and 2 s after SIGTERM, then it kills it. It gives a connection 5 s to end."""
+"""A process gets 2 s to end by itself and 2 s after SIGTERM, then it is killed. The SDK gives a connection 5 s to end."""
 _STDERR_LIMIT_S: Final = 0.5
 _MOST_STDERR: Final = 300
 """Characters of the last line of standard error in a message."""
@@ -123,15 +126,19 @@ class Connection:
         server: The server.
         client: The client of the proxy.
         prepare: Called with the session before anybody uses it.
+        most: The most that one message of the server may cost, see message_size.
     """
 
-    def __init__(self, server: Server, client: Client, prepare: Callable[[ClientSession], Awaitable[None]]) -> None:
+    def __init__(
+        self, server: Server, client: Client, prepare: Callable[[ClientSession], Awaitable[None]], most: int
+    ) -> None:
         self.server = server
+        self.hidden = Hidden(server)
         self.session: ClientSession | None = None
         self.ending = Ending()
         self.headers: dict[str, str] = {}
         """Of the client's last request. They are sent on to a server at an address."""
-        self._client, self._prepare = client, prepare
+        self._client, self._prepare, self._most = client, prepare, most
         self._ended = asyncio.Event()
         self._stderr = _Stderr() if isinstance(server, CommandServer) else None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -199,30 +206,25 @@ class Connection:
     async def _transport(self) -> AsyncIterator[tuple[Any, Any]]:
         if isinstance(self.server, CommandServer):
             assert self._stderr is not None
-            started = StdioServerParameters(
-                command=self.server.command,
-                args=list(self.server.args),
-                env={**os.environ, **self.server.env},
-                cwd=self.server.folder,
-                encoding_error_handler="replace",
-            )
-            async with stdio_client(started, errlog=self._stderr.file) as (read, write):
+            async with started_child(self.server, self._stderr.file, self._most) as (read, write):
                 self._stderr.close()  # the server has it
                 yield read, write
         else:
             timeout = httpx2.Timeout(30.0, read=None)  # each request has its own limit
-            async with create_mcp_http_client(headers=dict(self.server.headers), timeout=timeout) as http:
+            own = {**answers.HEADERS, **self.server.headers}
+            async with create_mcp_http_client(headers=own, timeout=timeout) as http:
                 http.event_hooks["request"].append(self._add_headers)
-                http.event_hooks["response"].append(self._note_status)
-                async with streamable_http_client(self.server.url, http_client=http) as (read, write):
+                http.event_hooks["response"].append(self._look_at)
+                url, most = self.server.url, 2 * self._most  # a smaller bound is in the answer's body
+                async with streamable_http_client(url, http_client=http, max_sse_event_size=most) as (read, write):
                     yield read, write
 
     async def _add_headers(self, request: httpx2.Request) -> None:
-        assert isinstance(self.server, UrlServer)
-        own = {name.lower() for name in self.server.headers}
-        for name, value in self.headers.items():
-            if name not in own and (name == "authorization" or name not in request.headers):
-                request.headers[name] = value
+        request.headers.update(forwarding.added(self.headers, self.server.headers))  # type: ignore[union-attr]
+
+    async def _look_at(self, response: httpx2.Response) -> None:
+        answers.bound(response, self.server.name, self._most)
+        await self._note_status(response)
 
     async def _note_status(self, response: httpx2.Response) -> None:
         # A server without a stream for its own messages answers the GET with 405, which is not an error.
@@ -231,7 +233,10 @@ class Connection:
             self.ending.wait_s = from_headers(response.headers) if response.is_error else None
 
     def _described(self, error: BaseException | None) -> str:
-        """Return why the connection ended, for a sentence that begins with the server."""
+        """Return why the connection ended, for a sentence that begins with the server. It has none of the server's secrets."""
+        return self.hidden.hide(self._cause(error))
+
+    def _cause(self, error: BaseException | None) -> str:
         cause = _innermost(error)
         if isinstance(cause, MCPError) and cause.code != types.CONNECTION_CLOSED and self.ending.status_code is None:
             return f"refused the connection: {cause.message}"
@@ -242,8 +247,10 @@ class Connection:
             return f"did not answer within {START_LIMIT_S:g} s"
         if isinstance(cause, OSError) and cause.strerror:
             return f"can't be started: {cause.strerror}"
+        if isinstance(cause, AnswerOfNoRequestError):
+            return f"was ended. {cause}".rstrip(".")
         assert self._stderr is not None
-        last = self._stderr.last_line()
+        last = self.hidden.line(self._stderr.last_line())
         return f"has ended; the last line of its standard error is: {last}" if last else "has ended"
 
     def _url_described(self, cause: BaseException | None) -> str:

@@ -16,7 +16,14 @@ from mcp.shared.dispatcher import ProgressFnT
 from pydantic import RootModel, ValidationError
 
 from switchgear_cli.mcp_proxy.connection import Client, Connection, shown_status
-from switchgear_cli.mcp_proxy.errors import ServerDownError, ServerSilentError, ServerStatusError
+from switchgear_cli.mcp_proxy.errors import (
+    AnswerTooLargeError,
+    ServerDownError,
+    ServerSilentError,
+    ServerStatusError,
+)
+from switchgear_cli.mcp_proxy.hidden import Hidden
+from switchgear_cli.mcp_proxy.message_size import DEFAULT_MIB, MARK, MIB, sentence
 from switchgear_cli.mcp_proxy.servers import Server
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
@@ -27,6 +34,8 @@ STEADY_S: Final = 60.0
 _JITTER: Final = 0.2
 _MOST_SUBSCRIPTIONS: Final = 1_000
 _MOST_PAGES: Final = 100
+_MOST_ENTRIES: Final = 10_000
+"""Of a list. The rest is left out."""
 _CALL: Final = "tools/call"
 _SESSION_GONE: Final = "Session terminated"
 """The SDK's text for a session that the server doesn't know any more."""
@@ -56,6 +65,7 @@ class Upstream:
         server: The server.
         client: The client of the proxy.
         limit_s: The longest wait for an answer.
+        most: The most that one message of the server may cost, see message_size.
         clock: Returns seconds, for the pauses.
         make: Makes a connection.
     """
@@ -66,10 +76,11 @@ class Upstream:
         client: Client,
         limit_s: float,
         *,
+        most: int = DEFAULT_MIB * MIB,
         clock: Callable[[], float] = time.monotonic,
         make: Callable[..., Connection] = Connection,
     ) -> None:
-        self._clock, self._make = clock, make
+        self._clock, self._make, self._most, self._hidden = clock, make, most, Hidden(server)
         self.server = server
         self.info: types.InitializeResult | None = None
         """What the server said about itself last."""
@@ -98,7 +109,7 @@ class Upstream:
             if self._clock() < self._not_before:
                 return None
             self._began = self._clock()
-            connection = self._connection = self._make(self.server, self._client, self._prepare)
+            connection = self._connection = self._make(self.server, self._client, self._prepare, self._most)
         connection.headers = self.headers
         return connection
 
@@ -142,7 +153,8 @@ class Upstream:
             on_progress: Called for each notification of progress.
 
         Raises:
-            MCPError: The server's error, as it is.
+            MCPError: The server's error, without the secrets of its own entry.
+            AnswerTooLargeError: The answer costs more than the proxy reads.
             ServerDownError: The server can't be reached, or the connection ended.
             ServerSilentError: The server did not answer in time.
             ServerStatusError: The server answered with a status of HTTP.
@@ -191,11 +203,12 @@ class Upstream:
         cursor: str | None = None
         for _ in range(_MOST_PAGES):
             page = await self.request(method, {} if cursor is None else {"cursor": cursor})
-            found += page.get(key) or []
+            entries = page.get(key)
+            found += [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
             cursor = page.get("nextCursor")
-            if not cursor:
+            if not cursor or len(found) >= _MOST_ENTRIES:
                 break
-        return found
+        return found[:_MOST_ENTRIES]
 
     async def notify(self, notification: Any) -> None:
         """Send a notification of the client, if there is a connection."""
@@ -235,6 +248,8 @@ class Upstream:
     async def _raise(self, connection: Connection, error: MCPError, method: str) -> NoReturn:
         """Raise what a failed request means."""
         name = self.server.name
+        if MARK in error.message:
+            raise AnswerTooLargeError(sentence(name, self._most)) from None
         if error.code == types.REQUEST_TIMEOUT:
             raise ServerSilentError(f"The server {name} did not answer within {self._limit_s:g} s.") from None
         if error.code == types.CONNECTION_CLOSED:
@@ -244,11 +259,14 @@ class Upstream:
                 raise ServerDownError(
                     f"The server {name} {self._reason or 'has ended'}. The call was under way.", news=self._tell(method)
                 ) from None
-            raise ServerDownError(f"The server {name} ended the answer: {error.message}.") from None
+            text = f"The server {name} ended the answer: {self._hidden.hide(error.message)}."
+            raise ServerDownError(text) from None
         status = connection.ending.status_code
         if error.message == _STATUS and status is not None:
             text = f"The server {name} answered with HTTP {shown_status(status)}."
             raise ServerStatusError(text, status, connection.ending.wait_s) from None
+        if (shown := self._hidden.hide(error.message)) != error.message:
+            raise MCPError(error.code, shown, error.error.data) from None
         raise error
 
     def _lost(self, connection: Connection) -> None:
