@@ -18,18 +18,7 @@ import psutil
 from tests.integrations.proxies import PROXY, ROOT, environment
 
 RAW: Final = str(ROOT / "tests/support/raw_mcp_server.py")
-DEFAULT: Final = (
-    "text:1",
-    "text:8",
-    "text:30",
-    "text:40",
-    "text:100",
-    "escaped:8",
-    "escaped:30",
-    "values:0.3",
-    "values:1",
-    "values:8",
-)
+DEFAULT: Final = ("text:1", "text:7.5", "escaped:7", "wide:7", "values:0.18", "values:8", "text:40", "text:100")
 OF: Final = {"text": "x", "escaped": '\\"a\\":', "wide": "\U0001f600"}
 LIMIT_S: Final = 300.0
 

@@ -44,7 +44,7 @@ def mcp_proxy(
     allowed_host: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     max_sessions: Annotated[int, Parameter(validator=Number(gte=1))] = 32,
     session_idle: Annotated[float, Parameter(validator=Number(gt=0, lte=86_400))] = 1800.0,
-    max_result: Annotated[float, Parameter(validator=Number(gte=0.0625, lte=1024))] = 32.0,
+    max_result: Annotated[float, Parameter(validator=Number(gte=0.0625, lte=1024))] = 8.0,
     call_timeout: Annotated[float, Parameter(validator=Number(gt=0))] = 60.0,
     fallback: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     terminal_after: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,

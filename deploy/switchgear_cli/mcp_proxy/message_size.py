@@ -10,11 +10,11 @@ import re
 from typing import Final
 
 MIB: Final = 1_048_576
-DEFAULT_MIB: Final = 32
+DEFAULT_MIB: Final = 8
 MARK: Final = "is larger than the proxy reads"
 """In each error about a message that costs too much."""
-_VALUE_BYTES: Final = 64
-"""What one value takes beside its text."""
+_VALUE_BYTES: Final = 128
+"""What one value takes beside its text, in memory and in time: as many as fit hold the event loop as long as a text that fits."""
 _KEPT: Final = 4_096
 _ID: Final = rb'"id"\s*:\s*(?P<id>[0-9]{1,18}|"[^"\\]{1,200}")\s*'
 _VERSION: Final = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
