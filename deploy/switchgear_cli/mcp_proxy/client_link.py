@@ -18,6 +18,7 @@ from mcp.server.session import ServerSession
 from mcp.shared.message import ServerMessageMetadata
 
 from switchgear_access.principal import Principal, Role
+from switchgear_cli.mcp_proxy.inbound import Inbound
 from switchgear_cli.mcp_proxy.servers import Server
 from switchgear_cli.mcp_proxy.upstream import Upstream
 
@@ -42,7 +43,7 @@ class ClientLink:
         params: What the client said about itself.
         servers: The servers behind the proxy.
         limit_s: The longest wait for a server's answer.
-        most: The most that one message of a server may cost, see message_size.
+        inbound: What is let in of the servers' messages.
     """
 
     def __init__(
@@ -52,12 +53,12 @@ class ClientLink:
         params: types.InitializeRequestParams,
         servers: Sequence[Server],
         limit_s: float,
-        most: int,
+        inbound: Inbound,
     ) -> None:
         self.params = params
         self.principal: Principal | None = None
         """Who the client is, over HTTP. None: the proxy's own user."""
-        self.upstreams = {server.name: Upstream(server, self, limit_s, most=most) for server in servers}
+        self.upstreams = {server.name: Upstream(server, self, limit_s, inbound=inbound) for server in servers}
         self.tools: dict[str, list[types.Tool]] = {}
         """The tools of each server as they were listed last."""
         self.stale: set[str] = set()

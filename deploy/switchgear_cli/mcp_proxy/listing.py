@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import mcp_types as types
+from mcp_types import methods
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
 from switchgear.runtime.throttled_log import Throttle
@@ -14,13 +16,14 @@ from switchgear_schemas.enums import MAX_NAME_LENGTH
 from switchgear_schemas.visible import name as visible_name
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
-_KINDS: Final[Mapping[str, tuple[str, type[BaseModel]]]] = {
-    "tools": ("tool", types.Tool),
-    "prompts": ("prompt", types.Prompt),
-    "resources": ("resource", types.Resource),
-    "resourceTemplates": ("resource template", types.ResourceTemplate),
+_LISTS: Final[Mapping[str, tuple[str, str, type[BaseModel]]]] = {
+    "tools/list": ("tools", "tool", types.Tool),
+    "prompts/list": ("prompts", "prompt", types.Prompt),
+    "resources/list": ("resources", "resource", types.Resource),
+    "resources/templates/list": ("resourceTemplates", "resource template", types.ResourceTemplate),
 }
-_NAMED: Final = frozenset({"tools", "prompts"})
+_VERSION: Final = HANDSHAKE_PROTOCOL_VERSIONS[-1]
+_NAMED: Final = frozenset({"tools/list", "prompts/list"})
 """Lists whose entries are used by their names."""
 _ONCE_S: Final = 24 * 3600.0
 _SHOWN: Final = 60
@@ -37,21 +40,26 @@ class Listing:
         self._most = most_characters
         self._told = Throttle(_ONCE_S)
 
-    def usable(self, server: str, key: str, entries: Any) -> list[dict[str, Any]]:
-        """Return the entries of a list that clients can use.
+    def sorted_out(self, server: str, method: str, result: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer to a request with the entries that clients can use, if it was for a list.
 
         Args:
             server: The server's name.
-            key: ``tools``, ``prompts``, ``resources`` or ``resourceTemplates``.
-            entries: What the server listed.
+            method: The method of the request.
+            result: What the server answered.
         """
-        kind, model = _KINDS[key]
+        if method not in _LISTS:
+            return result
+        key, kind, model = _LISTS[method]
+        given = result.get(key)
         found: list[dict[str, Any]] = []
         wrong: list[tuple[str, str]] = []
         seen: set[str] = set()
-        for entry in entries if isinstance(entries, list) else []:
+        for entry in given if isinstance(given, list) else []:
             name = _name_of(entry)
-            why = _not_valid(model, entry) or (self._bad_name(server, name, seen) if key in _NAMED else "")
+            why = _not_valid(method, key, model, entry) or (
+                self._bad_name(server, name, seen) if method in _NAMED else ""
+            )
             if why:
                 wrong.append((name, why))
             else:
@@ -59,7 +67,7 @@ class Listing:
                 found.append(entry)
         if wrong:
             self._warn(server, kind, wrong)
-        return found
+        return {**result, key: found}
 
     def _bad_name(self, server: str, name: str, seen: set[str]) -> str:
         if not name:
@@ -79,12 +87,14 @@ class Listing:
         log.warning('The %s "%s" of the server %s is left out: %s.%s', kind, shown, server, why, others)
 
 
-def _not_valid(model: type[BaseModel], entry: Any) -> str:
+def _not_valid(method: str, key: str, model: type[BaseModel], entry: Any) -> str:
     """Return why an entry is not what the protocol says, or an empty text."""
     try:
         model.model_validate(entry, by_name=False)
+        methods.validate_server_result(method, _VERSION, {key: [entry]})
     except ValidationError as error:
-        places = {".".join(map(str, each["loc"])) or "all of it" for each in error.errors(include_input=False)}
+        found = (each["loc"] for each in error.errors(include_input=False))
+        places = {".".join(map(str, place[2:] if place[:1] == (key,) else place)) or "all of it" for place in found}
         return f"wrong: {visible_name(', '.join(sorted(places)[:3]))[:200]}"
     except RecursionError:
         return "it is nested too deeply"

@@ -29,7 +29,7 @@ from switchgear_cli.mcp_proxy.errors import (
     ServerStatusError,
 )
 from switchgear_cli.mcp_proxy.hello import Hello, request_context
-from switchgear_cli.mcp_proxy.listing import Listing
+from switchgear_cli.mcp_proxy.inbound import Inbound
 from switchgear_cli.mcp_proxy.message_size import DEFAULT_MIB, MIB
 from switchgear_cli.mcp_proxy.names import Names
 from switchgear_cli.mcp_proxy.servers import Server, UrlServer
@@ -77,7 +77,7 @@ class ProxyServer(FastMCP):
         super().__init__(servers[0].name, middleware=[Hello(self), guard], dereference_schemas=False)
         self.servers, self.gear = servers, gear
         self.links: set[ClientLink] = set()
-        self._limit_s, self._most, self._listing = limit_s, most, Listing()
+        self._limit_s, self._inbound = limit_s, Inbound(most)
         self._listed: dict[tuple[str, str], list[dict[str, Any]]] = {}
         """The last list of each kind of each server, for clients that come while it is down."""
         inner = self._mcp_server
@@ -147,14 +147,13 @@ class ProxyServer(FastMCP):
         if not asked and name in link.tools and name not in link.stale:
             return
         try:
-            found = self._listing.usable(name, "tools", await upstream.pages("tools/list", "tools"))
+            found = await upstream.pages("tools/list", "tools")
             self._listed[name, "tools"] = found
             link.stale.discard(name)
-        except MCPError as error:
-            if error.code != types.METHOD_NOT_FOUND:
-                raise
-            found = []
-        except _FAILURES as error:
+        except (MCPError, *_FAILURES) as error:
+            if self._has_none(error):
+                link.tools[name] = []
+                return
             if name in link.tools:
                 return
             known = self._listed.get((name, "tools"))
@@ -188,7 +187,6 @@ class ProxyServer(FastMCP):
         except _FAILURES as error:
             log.warning("%s shows what was there before. %s", method, error)
             return {key: self._listed.get(place, [])}
-        page = {**page, key: self._listing.usable(upstream.server.name, key, page.get(key))}
         if not page.get("nextCursor") and not (context.params or _EMPTY).get("cursor"):
             self._listed[place] = page[key]
         return page
@@ -200,14 +198,12 @@ class ProxyServer(FastMCP):
         place = upstream.server.name, method
         self._note_headers(upstream, context)
         try:
-            found = self._listing.usable(upstream.server.name, key, await upstream.pages(method, key))
+            found = await upstream.pages(method, key)
             self._listed[place] = found
-        except MCPError as error:
-            if error.code != types.METHOD_NOT_FOUND:
-                raise
-            found = []
-        except _FAILURES as error:
-            log.warning("%s shows what was there before. %s", method, error)
+        except (MCPError, *_FAILURES) as error:
+            if self._has_none(error):
+                return []
+            log.warning("%s of %s shows what was there before. %s", method, upstream.server.name, error)
             found = self._listed.get(place, [])
         if key == "prompts":
             return [entry | {"name": self.names.outer(upstream.server.name, entry["name"])} for entry in found]
@@ -291,6 +287,18 @@ class ProxyServer(FastMCP):
         if isinstance(upstream.server, UrlServer) and context.request is not None:
             upstream.headers = forwarding.forwarded(context.request.headers.items(), upstream.server.forward_headers)
 
+    def _has_none(self, error: Exception) -> bool:
+        """Return whether an error of a list says that the server has none.
+
+        Raises:
+            MCPError: Another error of the only server. One of several servers must not hide the others.
+        """
+        if not isinstance(error, MCPError) or error.code == types.METHOD_NOT_FOUND:
+            return isinstance(error, MCPError)
+        if len(self.servers) == 1:
+            raise error
+        return False
+
     def _owner(self, name: str) -> tuple[str, str]:
         """Return the server of a tool or prompt, and its name there.
 
@@ -321,7 +329,7 @@ class ProxyServer(FastMCP):
 
     def _new_link(self, context: ServerRequestContext[Any, Any], params: types.InitializeRequestParams) -> ClientLink:
         connection = context.session._connection  # noqa: SLF001 - FastMCP's own proxy takes it from there
-        link = ClientLink(context.session, connection, params, self.servers, self._limit_s, self._most)
+        link = ClientLink(context.session, connection, params, self.servers, self._limit_s, self._inbound)
         link.principal = _principal(context)
         connection.state[_LINK] = link
         self.links.add(link)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 import mcp_types as types
+import msgspec
 from mcp import ClientSession, MCPError
 from mcp.shared.dispatcher import ProgressFnT
 from pydantic import RootModel, ValidationError
@@ -23,7 +24,8 @@ from switchgear_cli.mcp_proxy.errors import (
     ServerStatusError,
 )
 from switchgear_cli.mcp_proxy.hidden import Hidden
-from switchgear_cli.mcp_proxy.message_size import DEFAULT_MIB, MARK, MIB, sentence
+from switchgear_cli.mcp_proxy.inbound import Inbound
+from switchgear_cli.mcp_proxy.message_size import MARK, sentence
 from switchgear_cli.mcp_proxy.servers import Server
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
@@ -65,7 +67,7 @@ class Upstream:
         server: The server.
         client: The client of the proxy.
         limit_s: The longest wait for an answer.
-        most: The most that one message of the server may cost, see message_size.
+        inbound: What is let in of the server's messages.
         clock: Returns seconds, for the pauses.
         make: Makes a connection.
     """
@@ -76,11 +78,12 @@ class Upstream:
         client: Client,
         limit_s: float,
         *,
-        most: int = DEFAULT_MIB * MIB,
+        inbound: Inbound | None = None,
         clock: Callable[[], float] = time.monotonic,
         make: Callable[..., Connection] = Connection,
     ) -> None:
-        self._clock, self._make, self._most, self._hidden = clock, make, most, Hidden(server)
+        self._clock, self._make = clock, make
+        self._inbound, self._hidden = inbound or Inbound(), Hidden(server)
         self.server = server
         self.info: types.InitializeResult | None = None
         """What the server said about itself last."""
@@ -109,7 +112,7 @@ class Upstream:
             if self._clock() < self._not_before:
                 return None
             self._began = self._clock()
-            connection = self._connection = self._make(self.server, self._client, self._prepare, self._most)
+            connection = self._connection = self._make(self.server, self._client, self._prepare, self._inbound)
         connection.headers = self.headers
         return connection
 
@@ -190,7 +193,7 @@ class Upstream:
         raise AssertionError
 
     async def pages(self, method: str, key: str) -> list[dict[str, Any]]:
-        """Return all entries of a list.
+        """Return all entries of a list. All pages together may take as much as one answer; the rest is left out.
 
         Args:
             method: For example ``tools/list``.
@@ -201,12 +204,14 @@ class Upstream:
         """
         found: list[dict[str, Any]] = []
         cursor: str | None = None
+        size = 0
         for _ in range(_MOST_PAGES):
             page = await self.request(method, {} if cursor is None else {"cursor": cursor})
+            size += len(msgspec.json.encode(page))
             entries = page.get(key)
             found += [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
             cursor = page.get("nextCursor")
-            if not cursor or len(found) >= _MOST_ENTRIES:
+            if not cursor or len(found) >= _MOST_ENTRIES or size >= self._inbound.most:
                 break
         return found[:_MOST_ENTRIES]
 
@@ -249,7 +254,7 @@ class Upstream:
         """Raise what a failed request means."""
         name = self.server.name
         if MARK in error.message:
-            raise AnswerTooLargeError(sentence(name, self._most)) from None
+            raise AnswerTooLargeError(sentence(name, self._inbound.most)) from None
         if error.code == types.REQUEST_TIMEOUT:
             raise ServerSilentError(f"The server {name} did not answer within {self._limit_s:g} s.") from None
         if error.code == types.CONNECTION_CLOSED:

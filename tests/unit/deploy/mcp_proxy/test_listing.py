@@ -13,6 +13,10 @@ def tool(name, **more):
     return {"name": name, "inputSchema": {"type": "object"}} | more
 
 
+def usable(listing, entries, method="tools/list", key="tools"):
+    return listing.sorted_out("small", method, {key: entries, "nextCursor": "c"})[key]
+
+
 GOOD = tool("good", title="Good", unknownField=[1])
 BAD = [
     (tool("x" * 5_000), "its name has 5,000 characters"),
@@ -38,7 +42,7 @@ def test_a_bad_tool_is_left_out_with_one_warning_and_the_others_stay_as_they_are
     listing = Listing()
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            assert listing.usable("small", "tools", [GOOD, entry, tool("other")]) == [GOOD, tool("other")]
+            assert usable(listing, [GOOD, entry, tool("other")]) == [GOOD, tool("other")]
     (record,) = caplog.records
     message = record.getMessage()
     assert "of the server small is left out: " in message
@@ -48,34 +52,49 @@ def test_a_bad_tool_is_left_out_with_one_warning_and_the_others_stay_as_they_are
 
 
 def test_many_bad_tools_are_one_warning(caplog):
-    assert Listing().usable("small", "tools", [tool("x" * 999 + str(n)) for n in range(500)] + [GOOD]) == [GOOD]
+    assert usable(Listing(), [tool("x" * 999 + str(n)) for n in range(500)] + [GOOD]) == [GOOD]
     (record,) = caplog.records
     assert "So are 499 more." in record.getMessage()
 
 
 @pytest.mark.parametrize("entries", [None, {}, "abc", 7])
 def test_a_list_that_is_none_is_empty(entries):
-    assert Listing().usable("small", "tools", entries) == []
+    assert usable(Listing(), entries) == []
 
 
 def test_the_longest_name_that_a_circuit_can_have_is_usable():
     longest = tool("x" * (256 - len("mcp:small:")))
-    assert Listing().usable("small", "tools", [longest]) == [longest]
+    assert usable(Listing(), [longest]) == [longest]
 
 
 @pytest.mark.parametrize(
-    ("key", "good", "bad"),
+    ("method", "key", "good", "bad"),
     [
-        ("prompts", {"name": "greet"}, {"title": "no name"}),
-        ("resources", {"name": "a", "uri": "a://b"}, {"name": "a"}),
-        ("resources", {"name": "a", "uri": "a://b", "size": 1}, {"name": "a", "uri": "a://c", "size": "many"}),
-        ("resourceTemplates", {"name": "a", "uriTemplate": "a://{b}"}, {"name": "a", "uriTemplate": 1}),
+        ("prompts/list", "prompts", {"name": "greet"}, {"title": "no name"}),
+        ("resources/list", "resources", {"name": "a", "uri": "a://b"}, {"name": "a"}),
+        (
+            "resources/list",
+            "resources",
+            {"name": "a", "uri": "a://b", "size": 1},
+            {"name": "a", "uri": "a://c", "size": "many"},
+        ),
+        (
+            "resources/templates/list",
+            "resourceTemplates",
+            {"name": "a", "uriTemplate": "a://{b}"},
+            {"name": "a", "uriTemplate": 1},
+        ),
     ],
 )
-def test_prompts_and_resources_are_sorted_out_too(key, good, bad):
-    assert Listing().usable("small", key, [bad, good, "text"]) == [good]
+def test_prompts_and_resources_are_sorted_out_too(method, key, good, bad):
+    assert usable(Listing(), [bad, good, "text"], method, key) == [good]
 
 
 def test_resources_may_have_the_same_name():
     both = [{"name": "a", "uri": "a://b"}, {"name": "a", "uri": "a://c"}]
-    assert Listing().usable("small", "resources", both) == both
+    assert usable(Listing(), both, "resources/list", "resources") == both
+
+
+def test_answers_to_other_requests_stay_as_they_are():
+    result = {"tools": [7], "content": []}
+    assert Listing().sorted_out("small", "tools/call", result) is result

@@ -13,7 +13,8 @@ from switchgear.classify import Classification, classify
 from switchgear.integrations.tool_calls import ToolCalls
 from switchgear.telemetry.hooks import FunctionHooks
 from switchgear_cli.mcp_proxy.connection import Ending
-from switchgear_cli.mcp_proxy.errors import ServerDownError, ServerStatusError
+from switchgear_cli.mcp_proxy.errors import AnswerTooLargeError, ServerDownError, ServerStatusError
+from switchgear_cli.mcp_proxy.inbound import Inbound
 from switchgear_cli.mcp_proxy.servers import CommandServer
 from switchgear_cli.mcp_proxy.upstream import Upstream
 from tests.support.local_client import local_client
@@ -53,6 +54,10 @@ class FakeConnection:
             raise MCPError(types.INTERNAL_ERROR, "Server returned an error response")
         if self._world.closes_answers:
             raise MCPError(types.CONNECTION_CLOSED, "SSE stream ended")
+        if self._world.large:
+            raise MCPError(types.INTERNAL_ERROR, "Failed to parse JSON response: x is larger than the proxy reads")
+        if request.method == "tools/list" and self._world.pages:
+            return type("Answer", (), {"root": self._world.pages.pop(0)})
         if request.method != "tools/call" or self._world.answers:
             return type("Answer", (), {"root": {"content": []}})
         await self._end.wait()
@@ -65,11 +70,12 @@ class World:
     def __init__(self, policy=FIVE):
         self.now = 0.0
         self.up, self.answers, self.closes_answers, self.limited = True, False, False, False
+        self.large, self.pages = False, []
         self.connections, self.outcomes = [], []
         hooks = [FunctionHooks(on_outcome=self.outcomes.append)]
         self.gear = local_client(lambda: self.now, local_policies=policy, hooks=hooks)
         self.calls = ToolCalls(self.gear, circuit_of=lambda name: f"mcp:small:{name}")
-        self.upstream = Upstream(SERVER, None, 60, clock=lambda: self.now, make=self.connect)
+        self.upstream = Upstream(SERVER, None, 60, inbound=Inbound(100_000), clock=lambda: self.now, make=self.connect)
 
     def connect(self, *_given):
         self.connections.append(FakeConnection(self))
@@ -198,3 +204,22 @@ async def test_a_limited_server_says_in_its_headers_how_long_to_wait(world):
     with pytest.raises(ServerStatusError, match="429") as raised:
         await world.call()
     assert classify(raised.value) == Classification("rate_limited", 30)
+
+
+@in_virtual_time
+async def test_an_answer_that_is_too_large_is_an_error_of_the_caller_and_opens_nothing(world):
+    world.large = True
+    for _ in range(6):
+        with pytest.raises(AnswerTooLargeError, match=r"small is larger than the proxy reads .* Ask for less"):
+            await world.call()
+    assert world.classes == ["invalid_input"] * 6
+    assert len(world.connections) == 1
+
+
+@in_virtual_time
+async def test_the_pages_of_a_list_have_one_budget_together_and_entries_that_are_none_are_left_out(world):
+    tools = [{"name": "x" * 1_000}, "text", None]
+    world.pages = [{"tools": tools, "nextCursor": f"c{number}"} for number in range(300)]
+    assert len(await world.upstream.pages("tools/list", "tools")) == 95
+    world.pages = [{"tools": "text", "nextCursor": 0}]
+    assert await world.upstream.pages("tools/list", "tools") == []
