@@ -238,7 +238,8 @@ class Upstream:
             try:
                 await session.send_request(_Request(method=method, params=params), _Answer)
             except MCPError as error:
-                log.warning("The server %s refused %s after a restart: %s", self.server.name, method, error.message)
+                why = self._hidden.line(error.message)
+                log.warning("The server %s refused %s after a restart: %s", self.server.name, method, why)
 
     def set_level(self, params: Mapping[str, Any]) -> None:
         """Remember the level of log messages for connections to come."""

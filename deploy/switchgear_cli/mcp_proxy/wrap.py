@@ -153,7 +153,7 @@ def unwrap_file(path: Path) -> Report:
         except JsonFileError:  # damaged: the entries have all that is needed
             old = None
     before = {} if old is None else {(where, name): entry for where, name, entry in _servers(old.value)}
-    entries = iter([(where, name) for where, name, _ in _servers(file.value)])
+    entries = iter([(where, name) for where, name, entry in _servers(file.value) if isinstance(entry, dict)])
 
     def restored(_name: str, _plain: str, entry: Entry) -> Entry | str:
         former = before.get(next(entries))

@@ -216,6 +216,14 @@ def test_an_entry_that_has_not_changed_is_restored_from_the_backup_beside_others
     assert json.loads(file.read_text())["mcpServers"]["a"] == {"command": "x", "args": []}
 
 
+def test_an_entry_that_is_no_object_moves_no_other_one(file):
+    file.write_text('{"mcpServers": {"odd": "text",   "a": {"command": "x", "args": []}}}')
+    before = file.read_bytes()
+    assert wrap_file(file).changed == ("a",)
+    assert unwrap_file(file).changed == ("a",)
+    assert file.read_bytes() == before
+
+
 def test_servers_are_restored_without_the_backup(file):
     wrap_file(file)
     backup(file).unlink()
