@@ -78,7 +78,7 @@ class _Dispatcher(JSONRPCDispatcher[Any]):
     async def send_raw_request(self, method: str, *given: Any, **options: Any) -> dict[str, Any]:
         """Send a request, and return the result."""
         result = await super().send_raw_request(method, *given, **options)
-        return self._listing.sorted_out(self._server, method, result)
+        return await self._listing.sorted_out(self._server, method, result)
 
 
 class _Session(ClientSession):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import pytest
@@ -14,7 +15,7 @@ def tool(name, **more):
 
 
 def usable(listing, entries, method="tools/list", key="tools"):
-    return listing.sorted_out("small", method, {key: entries, "nextCursor": "c"})[key]
+    return asyncio.run(listing.sorted_out("small", method, {key: entries, "nextCursor": "c"}))[key]
 
 
 GOOD = tool("good", title="Good", unknownField=[1])
@@ -97,4 +98,20 @@ def test_resources_may_have_the_same_name():
 
 def test_answers_to_other_requests_stay_as_they_are():
     result = {"tools": [7], "content": []}
-    assert Listing().sorted_out("small", "tools/call", result) is result
+    assert asyncio.run(Listing().sorted_out("small", "tools/call", result)) is result
+
+
+async def test_a_list_of_very_many_entries_lets_others_have_their_turn():
+    turns = 0
+
+    async def other():
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    task = asyncio.ensure_future(other())
+    entries = [tool(f"t{number}") for number in range(2_000)]
+    assert (await Listing().sorted_out("small", "tools/list", {"tools": entries}))["tools"] == entries
+    task.cancel()
+    assert turns >= 19
