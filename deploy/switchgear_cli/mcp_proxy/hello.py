@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mcp_types as types
 from fastmcp.server.dependencies import fastmcp_request_ctx
 from fastmcp.server.middleware import Middleware
 from mcp.server.context import ServerRequestContext
 
-if TYPE_CHECKING:
-    from switchgear_cli.mcp_proxy.server import ProxyServer
+from switchgear_cli.mcp_proxy.client_link import ClientLink
+
+Welcome = Callable[[ServerRequestContext[Any, Any], types.InitializeRequestParams], Awaitable[ClientLink]]
+"""Connects a new client to the servers."""
 
 
 class Hello(Middleware):
     """Answers the handshake with what the servers say about themselves."""
 
-    def __init__(self, proxy: ProxyServer) -> None:
-        self._proxy = proxy
+    def __init__(self, welcome: Welcome) -> None:
+        self._welcome = welcome
 
     async def on_initialize(self, context: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
         """Connect the client to the servers."""
         result = await call_next(context)
         if result is None or context.message is None:
             return result
-        link = await self._proxy.welcome(request_context(), context.message.params)
+        link = await self._welcome(request_context(), context.message.params)
         infos = [each.info for each in link.upstreams.values()]
         known = [info for info in infos if info is not None]
         update: dict[str, Any] = {"capabilities": _capabilities(known, complete=len(known) == len(infos))}

@@ -74,7 +74,7 @@ class ProxyServer(FastMCP):
     ) -> None:
         self.names = Names([server.name for server in servers])
         guard = SwitchgearMiddleware(gear, circuit_of=self.names.circuit, terminal_after=terminal_after)
-        super().__init__(servers[0].name, middleware=[Hello(self), guard], dereference_schemas=False)
+        super().__init__(servers[0].name, middleware=[Hello(self.welcome), guard], dereference_schemas=False)
         self.servers, self.gear = servers, gear
         self.links: set[ClientLink] = set()
         self._limit_s, self._inbound = limit_s, Inbound(most)
