@@ -34,6 +34,7 @@ from switchgear_cli.mcp_proxy.message_size import DEFAULT_MIB, MIB
 from switchgear_cli.mcp_proxy.names import Names
 from switchgear_cli.mcp_proxy.servers import Server, UrlServer
 from switchgear_cli.mcp_proxy.upstream import Upstream, connected
+from switchgear_schemas.enums import MAX_NAME_LENGTH
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
 HELLO_LIMIT_S: Final = 20.0
@@ -125,6 +126,8 @@ class ProxyServer(FastMCP):
     ) -> Any:
         """Call a tool of a server, through its circuit."""
         if run_middleware:
+            if len(self.names.circuit(name)) > MAX_NAME_LENGTH:
+                raise ToolError(f"There is no tool with a name of {len(name):,} characters.")
             try:
                 return await super().call_tool(name, arguments, version=version)
             except _FAILURES as error:
