@@ -264,12 +264,16 @@ def _passed(env: Mapping[str, Any]) -> list[str]:
 
 
 def _with_new_variables(entry: Entry) -> Entry | str:
-    """Return a wrapped entry that passes on the variables that were added to it since."""
+    """Return a wrapped entry that passes on the variables that were added to it since. Those of Switchgear are for the proxy."""
     args, env = entry["args"], entry.get("env")
     start = args.index("mcp-proxy") + 3
     end = args.index("--", start) if "--" in args[start:] else None
     given = set() if end is None else set(args[:end])
-    new = [each for each in _passed(env) if each not in given] if end is not None and isinstance(env, dict) else []
+    new = (
+        [each for each in _passed(env) if each not in given and not each.startswith("--env=SWITCHGEAR_")]
+        if end is not None and isinstance(env, dict)
+        else []
+    )
     return entry | {"args": [*args[:end], *new, *args[end:]]} if new else "It runs behind the proxy already."
 
 

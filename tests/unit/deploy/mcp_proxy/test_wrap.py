@@ -80,7 +80,7 @@ def test_variables_that_are_added_to_a_wrapped_server_are_passed_on_after_anothe
     file.write_text(json.dumps(servers(a=STDIO)))
     wrap_file(file)
     value = json.loads(file.read_text())
-    value["mcpServers"]["a"]["env"]["NEW"] = "1"
+    value["mcpServers"]["a"]["env"] |= {"NEW": "1", "SWITCHGEAR_TOKEN": "of the proxy"}
     value["mcpServers"]["a"]["args"].insert(3, "--terminal-after=5")
     file.write_text(json.dumps(value))
     assert wrap_file(file).changed == ("a",)
