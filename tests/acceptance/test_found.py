@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -29,8 +31,8 @@ from tests.support.shared import REPOSITORY, shared_folder
 from tests.unit.producers.gateway.otlp.support import calls_in, span_request
 
 Case = dict[str, Any]
-NEXT: Final = frozenset({"client_configuration", "hostile_text"})
-"""Kinds of the next issue, which is about names, texts and clients' configurations."""
+NEXT: Final = frozenset({"hostile_text"})
+"""A kind of the next issue, which is about names and texts."""
 NOON: Final = datetime(2026, 11, 28, 12, tzinfo=UTC)
 """When the broker has the executions."""
 
@@ -166,8 +168,43 @@ def execution(case: Case) -> str:
     return str(case["expect"])
 
 
+# -- configurations of clients
+
+LOGIN: Final = "an HTTP server that asks for a login"
+LEFT: Final = {LOGIN: ["notes"], "Windsurf's key": ["a"], "one missing binary among three": ["b"]}
+"""The servers that would not work behind the proxy."""
+
+
+def client_configuration(case: Case) -> str:
+    """Wrap a file with these servers, and look at each one."""
+    from switchgear_cli.mcp_proxy.examine import examined  # noqa: PLC0415 - as above
+    from switchgear_cli.mcp_proxy.names import is_plain  # noqa: PLC0415
+    from switchgear_cli.mcp_proxy.wrap import is_wrapped, unwrap_file, wrap_file  # noqa: PLC0415
+
+    status = 401 if case["name"] == LOGIN else 400
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "mcp.json"
+        path.write_text(json.dumps(case["input"]))
+        report = wrap_file(path, examine=lambda entries: examined(entries, lambda _url, _headers: status))
+        before, after = case["input"]["mcpServers"], json.loads(path.read_text())["mcpServers"]
+        left = LEFT.get(case["name"], [])
+        assert [each.name for each in report.left] == left
+        assert list(report.changed) == [name for name in before if name not in left]
+        for name, reason in report.left:
+            assert after[name] == before[name]
+            assert reason.endswith("."), "a sentence"
+        for name in report.changed:
+            args = after[name]["args"]
+            assert is_wrapped(after[name])
+            assert is_plain(args[args.index("--name") + 1]), "the proxy would not start"
+        unwrap_file(path)
+        assert json.loads(path.read_text()) == case["input"]
+    return str(case["expect"])
+
+
 RUNNERS: Final[dict[str, Callable[[Case], Any]]] = {
     "adk_result": adk_result,
+    "client_configuration": client_configuration,
     "execution": execution,
     "http_429": http_429,
     "mcp_result": mcp_result,

@@ -215,6 +215,8 @@ async def test_http_in_front_of_http_passes_headers_on_and_each_client_has_its_o
         "127.0.0.1:0",
         "--header-env",
         "MINE",
+        "--forward-header",
+        "Authorization",
     )
     async with small, running(command, r"serves (http://\S+/mcp)", {"MINE": "X-Own: own"}) as found:
         url = found[1]
@@ -257,7 +259,15 @@ async def test_http_in_front_of_a_command_gives_each_client_a_process_and_ends_i
             ["--name", "x", "ftp://host/mcp"],
             "The server x can't be started: the command 'ftp://host/mcp' was not found.",
         ),
-        (["--name", "x", "--url", "host/mcp"], "'host/mcp' is not an address."),
+        (["--name", "x", "--url", "host/secret"], "'host…' is not an address."),
+        (["--name", "x", "http://h/mcp", "--http", "0.0.0.0:8765"], "Other machines can reach 0.0.0.0:8765"),
+        (["--name", "x", "--env", "A=secret", "--", "python"], "--env takes the name of a variable, without a value."),
+        (["--name", "x", "http://h/mcp", "--env", "A"], "--env is for a server that is a command."),
+        (["--name", "x", "http://h/mcp", "--forward-header", "host"], "belongs to the connection"),
+        (
+            ["--name", "x", "--forward-header", "authorization", "--", "python"],
+            "Headers are for a server at an address.",
+        ),
         (["--name", "x", "http://h/mcp", "--header", "secret"], "A header has no colon."),
         (
             ["--name", "x", "http://h/mcp", "--header-env", "NOT_SET"],

@@ -13,7 +13,9 @@ from tests.integrations.environments import NEWEST, run
 
 @pytest.mark.timeout(900)
 def test_proxy_passes_the_quick_ones_of_its_tests(tmp_path):
-    found = run(dataclasses.replace(PROXY, tests=("test_mcp_proxy.py",)), tmp_path, "-m", "not deep")
+    found = run(
+        dataclasses.replace(PROXY, tests=("test_mcp_proxy.py", "test_mcp_proxy_walls.py")), tmp_path, "-m", "not deep"
+    )
     assert not found.failures, found.output
 
 

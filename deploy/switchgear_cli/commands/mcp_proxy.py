@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -14,6 +15,8 @@ from cyclopts.validators import Number
 from switchgear_cli.hook.install import own_command
 from switchgear_cli.logs import configure_client_logging
 from switchgear_cli.mcp_proxy import servers as known
+from switchgear_cli.mcp_proxy.environment import passed_on
+from switchgear_cli.mcp_proxy.examine import examined
 from switchgear_cli.mcp_proxy.wrap import Report, unwrap_file, wrap_file
 from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.errors import SwitchgearError
@@ -33,9 +36,15 @@ def mcp_proxy(
     url_env: str | None = None,
     header: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     header_env: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
+    env: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
+    forward_header: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     config: Path | None = None,
     only: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     http: str | None = None,
+    allowed_host: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
+    max_sessions: Annotated[int, Parameter(validator=Number(gte=1))] = 32,
+    session_idle: Annotated[float, Parameter(validator=Number(gt=0, lte=86_400))] = 1800.0,
+    max_result: Annotated[float, Parameter(validator=Number(gte=0.0625, lte=1024))] = 8.0,
     call_timeout: Annotated[float, Parameter(validator=Number(gt=0))] = 60.0,
     fallback: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     terminal_after: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
@@ -58,9 +67,15 @@ def mcp_proxy(
         url_env: The environment variable that holds the address.
         header: A header for the server, like "Authorization: Bearer TOKEN". Can be repeated.
         header_env: The environment variable that holds such a header. Can be repeated.
+        env: A variable that the server gets beside PATH, HOME and a few others, by its name. Can be repeated.
+        forward_header: A header of clients that goes on to the server, like authorization. Can be repeated.
         config: A client's configuration with mcpServers. All its servers become one.
         only: A server of the configuration to take. Can be repeated.
-        http: Serve HTTP at this host:port, path /mcp, instead of standard input and output.
+        http: Serve HTTP at this host:port, path /mcp, instead of standard input and output. Other machines need tokens.
+        allowed_host: A name by which clients reach a proxy on its own machine, beside localhost. Can be repeated.
+        max_sessions: Sessions that may be open over HTTP.
+        session_idle: A session over HTTP ends after this many seconds without a request or an open stream.
+        max_result: The most memory, in MiB, that one answer of a server may take.
         call_timeout: The longest wait for a server's answer, in seconds.
         fallback: TOOL=OTHER: call another tool while the first one's circuit is open. Can be repeated.
         terminal_after: Answer with a protocol error when this many calls of a client were refused.
@@ -74,16 +89,20 @@ def mcp_proxy(
         if (wrap is not None and unwrap is not None) or words or config is not None:
             raise WrongUsageError("--wrap and --unwrap only rewrite a file.", hint="Give one of them alone.")
         if wrap is not None:
-            _report(wrap_file(wrap, own_command()), "wrapped")  # clients with windows don't have the PATH of a shell
+            # By its path: clients with windows don't have the PATH of a shell.
+            _report(wrap_file(wrap, own_command(), examined), "wrapped")
         elif unwrap is not None:
             _report(unwrap_file(unwrap), "unwrapped")
         return 0
-    servers = _servers(
-        words, name, url or _variable("--url-env", url_env), (*header, *_variables(header_env)), config, only
-    )
+    settings = load_settings(policy_file=policy_file, log_level=log_level, log_format=log_format)
+    configure_client_logging(settings)
+    given = Given(name, url or _variable("--url-env", url_env), (*header, *_variables(header_env)), env, forward_header)
+    servers = _servers(words, given, config, only)
     address, chains = _host_and_port(http), _chains(fallback)
     try:
-        from switchgear_cli.mcp_proxy.run import Options, run  # noqa: PLC0415 - fastmcp takes half a second to import
+        # FastMCP takes half a second to import.
+        from switchgear_cli.mcp_proxy.front import Sessions  # noqa: PLC0415
+        from switchgear_cli.mcp_proxy.run import Options, run  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _MODULES:
             raise
@@ -91,11 +110,21 @@ def mcp_proxy(
             "The proxy needs FastMCP, which is not installed.",
             hint="Install switchgear with its extra: switchgear[mcp-proxy].",
         ) from None
-    settings = load_settings(policy_file=policy_file, log_level=log_level, log_format=log_format)
-    configure_client_logging(settings)
     _quiet_libraries()
-    run(Options(servers, address, call_timeout, terminal_after, chains, settings.policy_file))
+    sessions = Sessions(max_sessions, session_idle)
+    run(Options(servers, settings, address, allowed_host, sessions, call_timeout, terminal_after, chains, max_result))
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the command line says about the only server."""
+
+    name: str | None
+    url: str | None
+    headers: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    forward: tuple[str, ...] = ()
 
 
 def _quiet_libraries() -> None:
@@ -106,14 +135,8 @@ def _quiet_libraries() -> None:
     logging.getLogger("fastmcp").propagate = True
 
 
-def _servers(
-    words: Sequence[str],
-    name: str | None,
-    url: str | None,
-    headers: Sequence[str],
-    config: Path | None,
-    only: Sequence[str],
-) -> Sequence[Server]:
+def _servers(words: Sequence[str], given: Given, config: Path | None, only: Sequence[str]) -> Sequence[Server]:
+    url = given.url
     if url is None and len(words) == 1 and words[0].startswith(("http://", "https://")):
         url, words = words[0], ()
     if (bool(words), url is not None, config is not None).count(True) != 1:
@@ -121,15 +144,21 @@ def _servers(
             "The proxy needs a server: a command after --, an address or --config, and one of them only.",
             hint="Write e.g. switchgear mcp-proxy --name github -- npx -y @some/server.",
         )
-    if headers and url is None:
-        raise WrongUsageError("Headers are for a server at an address.", hint="Leave out --header and --header-env.")
+    if url is None and (given.headers or given.forward):
+        raise WrongUsageError(
+            "Headers are for a server at an address.", hint="Leave out --header, --header-env and --forward-header."
+        )
+    if given.env and not words:
+        raise WrongUsageError("--env is for a server that is a command.", hint="Leave it out.")
     if only and config is None:
         raise WrongUsageError("--only is for --config.", hint="Leave it out.")
     if config is not None:
-        if name is not None:
+        if given.name is not None:
             raise WrongUsageError("The names of the servers are in the configuration.", hint="Use --only, not --name.")
         return known.of_file(config, only)
-    return [known.of_url(name, url, headers) if url is not None else known.of_command(name, words)]
+    if url is not None:
+        return [known.of_url(given.name, url, given.headers, given.forward)]
+    return [known.of_command(given.name, words, passed_on(given.env))]
 
 
 def _variable(option: str, name: str | None) -> str | None:
@@ -145,13 +174,14 @@ def _variables(names: Sequence[str]) -> list[str]:
     return [value for name in names if (value := _variable("--header-env", name)) is not None]
 
 
-def _host_and_port(http: str | None) -> tuple[str, int] | None:
+def _host_and_port(http: str | None) -> str | None:
     if http is None:
         return None
     host, colon, port = http.rpartition(":")
     if not colon or not host or not port.isdecimal() or int(port) > 65_535:
         raise WrongUsageError(f"--http {http!r} is not a host and a port.", hint="Write e.g. --http 127.0.0.1:8765.")
-    return host.strip("[]"), int(port)
+    plain = host.strip("[]")
+    return f"[{plain}]:{port}" if ":" in plain else f"{plain}:{port}"
 
 
 def _chains(fallbacks: Sequence[str]) -> dict[str, list[str]]:
@@ -172,6 +202,9 @@ def _report(report: Report, done: str) -> None:
     if not report.changed:
         print(f"{report.path} is unchanged.")
         return
-    print(f"{', '.join(report.changed)}: {done} in {report.path}. Restart the client.")
+    for name in report.changed:
+        circuits = f", with the circuits mcp:{report.renamed[name]}:TOOL" if name in report.renamed else ""
+        print(f"{name}: {done}{circuits}.")
+    print(f"{report.path} is rewritten. Restart the client.")
     if report.backup is not None:
         print(f"The former content is in {report.backup}.")

@@ -17,6 +17,8 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.shared.message import ServerMessageMetadata
 
+from switchgear_access.principal import Principal, Role
+from switchgear_cli.mcp_proxy.inbound import Inbound
 from switchgear_cli.mcp_proxy.servers import Server
 from switchgear_cli.mcp_proxy.upstream import Upstream
 
@@ -41,6 +43,7 @@ class ClientLink:
         params: What the client said about itself.
         servers: The servers behind the proxy.
         limit_s: The longest wait for a server's answer.
+        inbound: What is let in of the servers' messages.
     """
 
     def __init__(
@@ -50,9 +53,12 @@ class ClientLink:
         params: types.InitializeRequestParams,
         servers: Sequence[Server],
         limit_s: float,
+        inbound: Inbound,
     ) -> None:
         self.params = params
-        self.upstreams = {server.name: Upstream(server, self, limit_s) for server in servers}
+        self.principal: Principal | None = None
+        """Who the client is, over HTTP. None: the proxy's own user."""
+        self.upstreams = {server.name: Upstream(server, self, limit_s, inbound=inbound) for server in servers}
         self.tools: dict[str, list[types.Tool]] = {}
         """The tools of each server as they were listed last."""
         self.stale: set[str] = set()
@@ -63,6 +69,10 @@ class ClientLink:
         """The client has got its answer to the handshake, so that it knows what the servers were then."""
         self._session, self._connection = session, connection
         self._current: dict[types.RequestId, ServerRequestContext[Any, Any]] = {}
+
+    def may_use(self, circuit: str) -> bool:
+        """Return whether the client's token allows a tool, by the name of its circuit."""
+        return self.principal is None or self.principal.may(Role.EMIT, circuit)
 
     def entered(self, context: ServerRequestContext[Any, Any]) -> None:
         """Note that a request of the client is under way."""

@@ -19,23 +19,30 @@ import httpx2
 import mcp_types as types
 from mcp import ClientSession, MCPError
 from mcp.client.session import ClientRequestContext
-from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
 from switchgear.classify.waits import from_headers
 from switchgear.runtime.throttled_log import BoundedLog
+from switchgear_cli.mcp_proxy import answers, forwarding
+from switchgear_cli.mcp_proxy.child import AnswerOfNoRequestError
+from switchgear_cli.mcp_proxy.child import started as started_child
+from switchgear_cli.mcp_proxy.hidden import Hidden
+from switchgear_cli.mcp_proxy.inbound import Inbound
+from switchgear_cli.mcp_proxy.listing import Listing
 from switchgear_cli.mcp_proxy.servers import CommandServer, Server, UrlServer
+from switchgear_schemas.visible import sentence
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
 START_LIMIT_S: Final = 60.0
 """The longest time for a server to start and to answer the first request."""
 _STOP_LIMIT_S: Final = 4.8
-"""The SDK gives a process 2 s to end by itself and 2 s after SIGTERM, then it kills it. It gives a connection 5 s to end."""
+"""A process gets 2 s to end by itself and 2 s after SIGTERM, then it is killed. The SDK gives a connection 5 s to end."""
 _STDERR_LIMIT_S: Final = 0.5
 _MOST_STDERR: Final = 300
 """Characters of the last line of standard error in a message."""
+_MOST_REASON: Final = 500
 
 
 class Client(Protocol):
@@ -55,11 +62,11 @@ class Client(Protocol):
 
 
 class _Dispatcher(JSONRPCDispatcher[Any]):
-    """Notices the end of the connection."""
+    """Notices the end of the connection, and sorts out the entries of lists before the SDK refuses the whole list."""
 
-    def __init__(self, read: Any, write: Any, ended: asyncio.Event) -> None:
+    def __init__(self, server: str, read: Any, write: Any, ended: asyncio.Event, listing: Listing) -> None:
         super().__init__(read, write)
-        self._ended = ended
+        self._server, self._ended, self._listing = server, ended, listing
 
     async def run(self, *args: Any, **options: Any) -> None:
         """Read messages until the connection ends."""
@@ -68,11 +75,18 @@ class _Dispatcher(JSONRPCDispatcher[Any]):
         finally:
             self._ended.set()
 
+    async def send_raw_request(self, method: str, *given: Any, **options: Any) -> dict[str, Any]:
+        """Send a request, and return the result."""
+        result = await super().send_raw_request(method, *given, **options)
+        return await self._listing.sorted_out(self._server, method, result)
+
 
 class _Session(ClientSession):
     """Is to the server what the client is to the proxy: with its name and its capabilities."""
 
-    def __init__(self, server: str, read: Any, write: Any, client: Client, ended: asyncio.Event) -> None:
+    def __init__(
+        self, server: str, read: Any, write: Any, client: Client, ended: asyncio.Event, listing: Listing
+    ) -> None:
         async def sampling(context: ClientRequestContext, params: types.CreateMessageRequestParams) -> Any:
             kind = types.CreateMessageResult if params.tools is None else types.CreateMessageResultWithTools
             return await client.ask(types.CreateMessageRequest(params=params), kind, context)
@@ -92,7 +106,7 @@ class _Session(ClientSession):
                 await client.receive(server, message)
 
         super().__init__(
-            dispatcher=_Dispatcher(read, write, ended),
+            dispatcher=_Dispatcher(server, read, write, ended, listing),
             sampling_callback=sampling,
             elicitation_callback=elicitation,
             list_roots_callback=roots,
@@ -123,15 +137,19 @@ class Connection:
         server: The server.
         client: The client of the proxy.
         prepare: Called with the session before anybody uses it.
+        inbound: What is let in of the server's messages.
     """
 
-    def __init__(self, server: Server, client: Client, prepare: Callable[[ClientSession], Awaitable[None]]) -> None:
+    def __init__(
+        self, server: Server, client: Client, prepare: Callable[[ClientSession], Awaitable[None]], inbound: Inbound
+    ) -> None:
         self.server = server
+        self.hidden = Hidden(server)
         self.session: ClientSession | None = None
         self.ending = Ending()
         self.headers: dict[str, str] = {}
         """Of the client's last request. They are sent on to a server at an address."""
-        self._client, self._prepare = client, prepare
+        self._client, self._prepare, self._inbound = client, prepare, inbound
         self._ended = asyncio.Event()
         self._stderr = _Stderr() if isinstance(server, CommandServer) else None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -173,7 +191,7 @@ class Connection:
         try:
             async with (
                 self._transport() as (read, write),
-                _Session(self.server.name, read, write, self._client, self._ended) as session,
+                _Session(self.server.name, read, write, self._client, self._ended, self._inbound.listing) as session,
             ):
                 with anyio.fail_after(START_LIMIT_S):
                     await session.initialize()
@@ -199,30 +217,25 @@ class Connection:
     async def _transport(self) -> AsyncIterator[tuple[Any, Any]]:
         if isinstance(self.server, CommandServer):
             assert self._stderr is not None
-            started = StdioServerParameters(
-                command=self.server.command,
-                args=list(self.server.args),
-                env={**os.environ, **self.server.env},
-                cwd=self.server.folder,
-                encoding_error_handler="replace",
-            )
-            async with stdio_client(started, errlog=self._stderr.file) as (read, write):
+            async with started_child(self.server, self._stderr.file, self._inbound.most) as (read, write):
                 self._stderr.close()  # the server has it
                 yield read, write
         else:
             timeout = httpx2.Timeout(30.0, read=None)  # each request has its own limit
-            async with create_mcp_http_client(headers=dict(self.server.headers), timeout=timeout) as http:
+            own = {**answers.HEADERS, **self.server.headers}
+            async with create_mcp_http_client(headers=own, timeout=timeout) as http:
                 http.event_hooks["request"].append(self._add_headers)
-                http.event_hooks["response"].append(self._note_status)
-                async with streamable_http_client(self.server.url, http_client=http) as (read, write):
+                http.event_hooks["response"].append(self._look_at)
+                url, most = self.server.url, 2 * self._inbound.most  # a smaller bound is in the answer's body
+                async with streamable_http_client(url, http_client=http, max_sse_event_size=most) as (read, write):
                     yield read, write
 
     async def _add_headers(self, request: httpx2.Request) -> None:
-        assert isinstance(self.server, UrlServer)
-        own = {name.lower() for name in self.server.headers}
-        for name, value in self.headers.items():
-            if name not in own and (name == "authorization" or name not in request.headers):
-                request.headers[name] = value
+        request.headers.update(forwarding.added(self.headers, self.server.headers))  # type: ignore[union-attr]
+
+    async def _look_at(self, response: httpx2.Response) -> None:
+        answers.bound(response, self.server.name, self._inbound.most)
+        await self._note_status(response)
 
     async def _note_status(self, response: httpx2.Response) -> None:
         # A server without a stream for its own messages answers the GET with 405, which is not an error.
@@ -231,7 +244,13 @@ class Connection:
             self.ending.wait_s = from_headers(response.headers) if response.is_error else None
 
     def _described(self, error: BaseException | None) -> str:
-        """Return why the connection ended, for a sentence that begins with the server."""
+        """Return why the connection ended, for a sentence that begins with the server.
+
+        It is one line of bounded length, with none of the server's secrets.
+        """
+        return sentence(self.hidden.hide(self._cause(error)))[:_MOST_REASON]
+
+    def _cause(self, error: BaseException | None) -> str:
         cause = _innermost(error)
         if isinstance(cause, MCPError) and cause.code != types.CONNECTION_CLOSED and self.ending.status_code is None:
             return f"refused the connection: {cause.message}"
@@ -242,8 +261,10 @@ class Connection:
             return f"did not answer within {START_LIMIT_S:g} s"
         if isinstance(cause, OSError) and cause.strerror:
             return f"can't be started: {cause.strerror}"
+        if isinstance(cause, AnswerOfNoRequestError):
+            return f"was ended. {cause}".rstrip(".")
         assert self._stderr is not None
-        last = self._stderr.last_line()
+        last = self.hidden.line(self._stderr.last_line())
         return f"has ended; the last line of its standard error is: {last}" if last else "has ended"
 
     def _url_described(self, cause: BaseException | None) -> str:

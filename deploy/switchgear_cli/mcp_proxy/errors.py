@@ -40,3 +40,9 @@ class ServerStatusError(Exception):
         super().__init__(text)
         self.status_code = status_code
         self.retry_after = retry_after
+
+
+class AnswerTooLargeError(Exception):
+    """The server's answer costs more than the proxy reads. Class ``invalid_input``: other arguments ask for less."""
+
+    switchgear_class = Classification("invalid_input")

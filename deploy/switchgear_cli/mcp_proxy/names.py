@@ -2,10 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+MOST_CHARACTERS: Final = 64
+"""Of a server's name in circuits."""
 _MOST_URIS: Final = 100_000
+_PLAIN: Final = re.compile(rf"[A-Za-z0-9._][A-Za-z0-9._-]{{0,{MOST_CHARACTERS - 1}}}")
+_OTHERS: Final = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def is_plain(name: str) -> bool:
+    """Return whether a server can have this name in circuits."""
+    return _PLAIN.fullmatch(name) is not None
+
+
+def plain_names(given: Iterable[str]) -> dict[str, str]:
+    """Return a name in circuits for each server of a file, all different. ``My Server (dev)`` becomes ``My-Server-dev``.
+
+    Clients allow any text as a name.
+    """
+    names = list(given)
+    found = {name: name for name in names if is_plain(name)}
+    taken = set(found)
+    for name in names:
+        if name in found:
+            continue
+        short = _OTHERS.sub("-", name).strip("-.")[: MOST_CHARACTERS - 4] or "server"
+        number, free = 1, short
+        while free in taken:
+            number += 1
+            free = f"{short}-{number}"
+        found[name] = free
+        taken.add(free)
+    return found
 
 
 class Names:

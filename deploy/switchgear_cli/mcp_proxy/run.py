@@ -5,30 +5,33 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import socket
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import uvicorn
 from mcp.server.runner import serve_loop
 from mcp.server.stdio import stdio_server
 
 from switchgear import FunctionHooks, Switchgear
 from switchgear.policies import PolicySet
+from switchgear_access.connections import Connections
+from switchgear_access.listening import tls_options
+from switchgear_access.server import make_server
+from switchgear_access.sockets import listen, url_of
+from switchgear_cli.mcp_proxy.front import PATH, Front, Sessions
+from switchgear_cli.mcp_proxy.message_size import DEFAULT_MIB, MIB
 from switchgear_cli.mcp_proxy.server import ProxyServer
 from switchgear_cli.mcp_proxy.servers import Server
 from switchgear_cli.mcp_proxy.stdio import standard_streams
 from switchgear_cli.mcp_proxy.watch import Watch
-from switchgear_schemas.errors import SwitchgearError
-from switchgear_schemas.settings import load_client_settings
+from switchgear_schemas.settings import Settings, load_client_settings
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
-PATH: Final = "/mcp"
 _STOP_LIMIT_S: Final = 7.0
 _FLUSH_LIMIT_S: Final = 2.0
+_MOST_CONNECTIONS: Final = 1024
 
 
 @dataclass(frozen=True)
@@ -36,14 +39,17 @@ class Options:
     """How the proxy runs."""
 
     servers: Sequence[Server]
-    address: tuple[str, int] | None = None
-    """Where to serve HTTP. None: standard input and output."""
+    settings: Settings
+    """Who may log in over HTTP, and the policies of this process's own circuits."""
+    address: str | None = None
+    """``host:port`` of HTTP. None: standard input and output."""
+    allowed_hosts: Sequence[str] = ()
+    sessions: Sessions = field(default_factory=Sessions)
     call_timeout_s: float = 60.0
     terminal_after: int | None = None
     fallbacks: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By the names that clients know."""
-    policy_file: Path | None = None
-    """Policies of this process's own circuits. None: the default."""
+    max_result_mib: float = DEFAULT_MIB
 
 
 def run(options: Options) -> None:
@@ -56,17 +62,22 @@ def run(options: Options) -> None:
 
 
 async def _run(options: Options) -> None:
+    front = _front(options)
     watch = Watch()
-    gear = _client(watch, options.policy_file)
+    gear = _client(watch, options.settings.policy_file)
     try:
         proxy = ProxyServer(
-            options.servers, gear, limit_s=options.call_timeout_s, terminal_after=options.terminal_after
+            options.servers,
+            gear,
+            limit_s=options.call_timeout_s,
+            terminal_after=options.terminal_after,
+            most=int(options.max_result_mib * MIB),
         )
         circuit = proxy.names.circuit
         gear.map_fallbacks(
             {circuit(tool): [circuit(other) for other in others] for tool, others in options.fallbacks.items()}
         )
-        serving = _serve_stdio(proxy) if options.address is None else _serve_http(proxy, *options.address)
+        serving = _serve_stdio(proxy) if front is None else _serve_http(proxy, front, options)
         await _until_stopped(serving, watch.run(proxy))
         async with asyncio.timeout(_STOP_LIMIT_S):
             await proxy.close()
@@ -118,31 +129,24 @@ async def _serve_stdio(proxy: ProxyServer) -> None:
             )
 
 
-async def _serve_http(proxy: ProxyServer, host: str, port: int) -> None:
+def _front(options: Options) -> Front | None:
+    if options.address is None:
+        return None
+    return Front(options.address, options.settings, options.servers, options.allowed_hosts, options.sessions)
+
+
+async def _serve_http(proxy: ProxyServer, front: Front, options: Options) -> None:
     """Serve any number of clients over streamable HTTP."""
-    try:
-        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except (OSError, OverflowError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise SwitchgearError(f"The proxy can't listen on {host}:{port}: {why}.", hint="Give another --http.") from None
-    app: Any = proxy.http_app(path=PATH, host_origin_protection="auto", allowed_hosts=[host])
-    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2)
-    log.warning(
-        "The proxy serves http://%s:%s%s.", f"[{host}]" if ":" in host else host, listening.getsockname()[1], PATH
-    )
-    server = _Uvicorn(config)
-    serving = asyncio.ensure_future(server.serve(sockets=[listening]))
-    try:
-        await asyncio.shield(serving)
-    except asyncio.CancelledError:
-        server.should_exit = True
-        await asyncio.wait({serving}, timeout=_STOP_LIMIT_S)
-
-
-class _Uvicorn(uvicorn.Server):
-    """Leaves signals to the proxy, which has to end the servers too."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Do nothing."""
-        yield
+    assert options.address is not None
+    tls = tls_options(options.settings)
+    app, lifespan = front.serving(proxy)
+    with listen(options.address, "--http") as listening:
+        server = make_server(app, Connections(max_open=_MOST_CONNECTIONS), tls)
+        log.warning("The proxy serves %s%s.", url_of(listening, "https" if tls else "http"), PATH)
+        async with lifespan:
+            serving = asyncio.ensure_future(server.serve(sockets=[listening]))
+            try:
+                await asyncio.shield(serving)
+            except asyncio.CancelledError:
+                server.stop()
+                await asyncio.wait({serving}, timeout=_STOP_LIMIT_S)

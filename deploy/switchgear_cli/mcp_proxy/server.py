@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import mcp_types as types
 from fastmcp import FastMCP
-from fastmcp.exceptions import ToolError
-from fastmcp.server.dependencies import fastmcp_request_ctx, get_http_headers
-from fastmcp.server.middleware import Middleware
+from fastmcp.exceptions import NotFoundError, ToolError
 from fastmcp.tools.base import Tool, ToolResult
 from mcp import MCPError
 from mcp.server.context import ServerRequestContext
@@ -20,16 +18,28 @@ from pydantic import PrivateAttr
 
 from switchgear.client import Switchgear
 from switchgear.integrations.fastmcp import SwitchgearMiddleware
+from switchgear_access.middleware import principal_of
+from switchgear_access.principal import Principal
+from switchgear_cli.mcp_proxy import forwarding
 from switchgear_cli.mcp_proxy.client_link import ClientLink
-from switchgear_cli.mcp_proxy.errors import ServerDownError, ServerSilentError, ServerStatusError
+from switchgear_cli.mcp_proxy.errors import (
+    AnswerTooLargeError,
+    ServerDownError,
+    ServerSilentError,
+    ServerStatusError,
+)
+from switchgear_cli.mcp_proxy.hello import Hello, request_context
+from switchgear_cli.mcp_proxy.inbound import Inbound
+from switchgear_cli.mcp_proxy.message_size import DEFAULT_MIB, MIB
 from switchgear_cli.mcp_proxy.names import Names
 from switchgear_cli.mcp_proxy.servers import Server, UrlServer
 from switchgear_cli.mcp_proxy.upstream import Upstream, connected
+from switchgear_schemas.enums import MAX_NAME_LENGTH
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
 HELLO_LIMIT_S: Final = 20.0
 """The longest that a client's first request waits for the servers. Clients give up after 30 s or later."""
-_FAILURES: Final = (ServerDownError, ServerSilentError, ServerStatusError)
+_FAILURES: Final = (ServerDownError, ServerSilentError, ServerStatusError, AnswerTooLargeError)
 _LINK: Final = "switchgear"
 """Where a connection's state has the link."""
 _EMPTY: Final[Mapping[str, Any]] = {}
@@ -51,18 +61,24 @@ class ProxyServer(FastMCP):
         gear: The client that guards the calls.
         limit_s: The longest wait for a server's answer.
         terminal_after: See SwitchgearMiddleware.
+        most: The most that one message of a server may cost, see message_size.
     """
 
     def __init__(
-        self, servers: Sequence[Server], gear: Switchgear, *, limit_s: float = 60.0, terminal_after: int | None = None
+        self,
+        servers: Sequence[Server],
+        gear: Switchgear,
+        *,
+        limit_s: float = 60.0,
+        terminal_after: int | None = None,
+        most: int = DEFAULT_MIB * MIB,
     ) -> None:
         self.names = Names([server.name for server in servers])
         guard = SwitchgearMiddleware(gear, circuit_of=self.names.circuit, terminal_after=terminal_after)
-        super().__init__(servers[0].name, middleware=[_Hello(self), guard], dereference_schemas=False)
+        super().__init__(servers[0].name, middleware=[Hello(self.welcome), guard], dereference_schemas=False)
         self.servers, self.gear = servers, gear
         self.links: set[ClientLink] = set()
-        self._limit_s = limit_s
-        self._forwards_headers = any(isinstance(server, UrlServer) for server in servers)
+        self._limit_s, self._inbound = limit_s, Inbound(most)
         self._listed: dict[tuple[str, str], list[dict[str, Any]]] = {}
         """The last list of each kind of each server, for clients that come while it is down."""
         inner = self._mcp_server
@@ -82,7 +98,7 @@ class ProxyServer(FastMCP):
 
     async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
         """List the tools that may be called."""
-        context = _request_context()
+        context = request_context()
         link = self._link(context)
         if run_middleware:
             tools: Sequence[Tool] = await super().list_tools()
@@ -90,11 +106,15 @@ class ProxyServer(FastMCP):
             return tools
         asked = context.method == "tools/list"
         await asyncio.gather(*(self._refresh(link, each, asked=asked) for each in link.upstreams.values()))
-        return [
-            ServerTool.of(self.names.outer(server, tool.name), tool)
-            for server, tools in link.tools.items()
-            for tool in tools
-        ]
+        return [ServerTool.of(name, tool) for name, tool in self.tools_of(link)]
+
+    def tools_of(self, link: ClientLink) -> Iterator[tuple[str, types.Tool]]:
+        """Yield the tools that a client may use, with the names that it knows."""
+        for server, tools in link.tools.items():
+            for tool in tools:
+                name = self.names.outer(server, tool.name)
+                if link.may_use(self.names.circuit(name)):
+                    yield name, tool
 
     async def get_tool(self, name: str, version: Any = None) -> Tool | None:  # noqa: ARG002 - FastMCP's signature
         """Return a tool by its name, None if no server has it."""
@@ -106,12 +126,16 @@ class ProxyServer(FastMCP):
     ) -> Any:
         """Call a tool of a server, through its circuit."""
         if run_middleware:
+            if len(self.names.circuit(name)) > MAX_NAME_LENGTH:
+                raise ToolError(f"There is no tool with a name of {len(name):,} characters.")
             try:
                 return await super().call_tool(name, arguments, version=version)
             except _FAILURES as error:
                 raise ToolError(str(error)) from error
-        context = _request_context()
+        context = request_context()
         link = self._link(context)
+        if not link.may_use(self.names.circuit(name)):
+            raise NotFoundError(f"Unknown tool: {name[:200]!r}. The token of this client may allow others only.")
         server, inner = self._owner(name)
         upstream = link.upstreams[server]
         params = {**(context.params or {}), "name": inner}
@@ -129,11 +153,10 @@ class ProxyServer(FastMCP):
             found = await upstream.pages("tools/list", "tools")
             self._listed[name, "tools"] = found
             link.stale.discard(name)
-        except MCPError as error:
-            if error.code != types.METHOD_NOT_FOUND:
-                raise
-            found = []
-        except _FAILURES as error:
+        except (MCPError, *_FAILURES) as error:
+            if self._has_none(error):
+                link.tools[name] = []
+                return
             if name in link.tools:
                 return
             known = self._listed.get((name, "tools"))
@@ -168,7 +191,7 @@ class ProxyServer(FastMCP):
             log.warning("%s shows what was there before. %s", method, error)
             return {key: self._listed.get(place, [])}
         if not page.get("nextCursor") and not (context.params or _EMPTY).get("cursor"):
-            self._listed[place] = page.get(key) or []
+            self._listed[place] = page[key]
         return page
 
     async def _all(
@@ -180,12 +203,10 @@ class ProxyServer(FastMCP):
         try:
             found = await upstream.pages(method, key)
             self._listed[place] = found
-        except MCPError as error:
-            if error.code != types.METHOD_NOT_FOUND:
-                raise
-            found = []
-        except _FAILURES as error:
-            log.warning("%s shows what was there before. %s", method, error)
+        except (MCPError, *_FAILURES) as error:
+            if self._has_none(error):
+                return []
+            log.warning("%s of %s shows what was there before. %s", method, upstream.server.name, error)
             found = self._listed.get(place, [])
         if key == "prompts":
             return [entry | {"name": self.names.outer(upstream.server.name, entry["name"])} for entry in found]
@@ -244,7 +265,7 @@ class ProxyServer(FastMCP):
             raise MCPError(types.REQUEST_TIMEOUT, str(error)) from error
         except ServerDownError as error:
             raise MCPError(types.CONNECTION_CLOSED, str(error)) from error
-        except ServerStatusError as error:
+        except (ServerStatusError, AnswerTooLargeError) as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from error
 
     async def _request(
@@ -266,12 +287,20 @@ class ProxyServer(FastMCP):
             link.left(context)
 
     def _note_headers(self, upstream: Upstream, context: ServerRequestContext[Any, Any]) -> None:
-        if self._forwards_headers and context.request is not None:
-            upstream.headers = {
-                name: value
-                for name, value in get_http_headers(include={"authorization"}).items()
-                if not name.startswith("mcp-") and name != "last-event-id"
-            }
+        if isinstance(upstream.server, UrlServer) and context.request is not None:
+            upstream.headers = forwarding.forwarded(context.request.headers.items(), upstream.server.forward_headers)
+
+    def _has_none(self, error: Exception) -> bool:
+        """Return whether an error of a list says that the server has none.
+
+        Raises:
+            MCPError: Another error of the only server. One of several servers must not hide the others.
+        """
+        if not isinstance(error, MCPError) or error.code == types.METHOD_NOT_FOUND:
+            return isinstance(error, MCPError)
+        if len(self.servers) == 1:
+            raise error
+        return False
 
     def _owner(self, name: str) -> tuple[str, str]:
         """Return the server of a tool or prompt, and its name there.
@@ -303,7 +332,8 @@ class ProxyServer(FastMCP):
 
     def _new_link(self, context: ServerRequestContext[Any, Any], params: types.InitializeRequestParams) -> ClientLink:
         connection = context.session._connection  # noqa: SLF001 - FastMCP's own proxy takes it from there
-        link = ClientLink(context.session, connection, params, self.servers, self._limit_s)
+        link = ClientLink(context.session, connection, params, self.servers, self._limit_s, self._inbound)
+        link.principal = _principal(context)
         connection.state[_LINK] = link
         self.links.add(link)
 
@@ -330,6 +360,7 @@ class ProxyServer(FastMCP):
             )
         found = context.session._connection.state.get(_LINK)  # noqa: SLF001 - see _new_link
         if isinstance(found, ClientLink):
+            found.principal = _principal(context)  # a token's rights may have changed
             return found
         unknown = types.Implementation(name="unknown", version="0")
         params = context.session.client_params or types.InitializeRequestParams(
@@ -355,68 +386,9 @@ class ServerTool(Tool):
         return self._listed
 
 
-class _Hello(Middleware):
-    """Answers the handshake with what the servers say about themselves."""
-
-    def __init__(self, proxy: ProxyServer) -> None:
-        self._proxy = proxy
-
-    async def on_initialize(self, context: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Connect the client to the servers."""
-        result = await call_next(context)
-        if result is None or context.message is None:
-            return result
-        link = await self._proxy.welcome(_request_context(), context.message.params)
-        infos = [each.info for each in link.upstreams.values()]
-        known = [info for info in infos if info is not None]
-        update: dict[str, Any] = {"capabilities": _capabilities(known, complete=len(known) == len(infos))}
-        if len(infos) == 1 and known:
-            update |= {
-                "server_info": known[0].server_info,
-                "instructions": known[0].instructions,
-                "meta": known[0].meta,
-            }
-        elif texts := [info.instructions for info in known if info.instructions]:
-            update["instructions"] = "\n\n".join(texts)
-        return result.model_copy(update=update)
-
-
-def _capabilities(known: Sequence[types.InitializeResult], *, complete: bool) -> types.ServerCapabilities:
-    """Return what the servers can do together. Of servers that aren't there, assume everything."""
-    offered = [info.capabilities for info in known]
-    everything = not complete
-    resources = [each.resources for each in offered if each.resources is not None]
-    found = {
-        "tools": types.ToolsCapability(list_changed=True),
-        "prompts": types.PromptsCapability(list_changed=True)
-        if everything or any(each.prompts is not None for each in offered)
-        else None,
-        "resources": types.ResourcesCapability(
-            list_changed=True, subscribe=everything or any(each.subscribe for each in resources)
-        )
-        if everything or resources
-        else None,
-        "logging": types.LoggingCapability()
-        if everything or any(each.logging is not None for each in offered)
-        else None,
-        "completions": types.CompletionsCapability()
-        if everything or any(each.completions is not None for each in offered)
-        else None,
-    }
-    if len(offered) == 1 and complete:
-        # Tasks are not passed on: the SDK doesn't read their results any more.
-        own = {"prompts": offered[0].prompts, "resources": offered[0].resources, "tasks": None}
-        return offered[0].model_copy(update=found | own)
-    return types.ServerCapabilities(**found)
-
-
-def _request_context() -> ServerRequestContext[Any, Any]:
-    """Return the SDK's context of the request that FastMCP handles now, with its parameters as they came."""
-    bound = fastmcp_request_ctx.get()
-    if bound is None:
-        raise RuntimeError("There is no request of a client.")
-    found: ServerRequestContext[Any, Any] = bound._srctx  # noqa: SLF001 - FastMCP's way to it
-    return found
+def _principal(context: ServerRequestContext[Any, Any]) -> Principal | None:
+    """Return who sent a request over HTTP. None over standard input."""
+    return None if context.request is None else principal_of(context.request.scope)
 
 
 async def _no_such_method(context: ServerRequestContext[Any, Any], _params: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -12,12 +13,17 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from switchgear_cli import json_file
-from switchgear_cli.mcp_proxy.wrap import is_wrapped
+from switchgear_cli.mcp_proxy.forwarding import ENTRY_KEY, names_of
+from switchgear_cli.mcp_proxy.names import is_plain, plain_names
+from switchgear_cli.mcp_proxy.wrap import ADDRESSES, is_wrapped
 from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.errors import SwitchgearError
 
+log: Final = logging.getLogger("switchgear.mcp_proxy")
 _CONTAINERS: Final = ("mcpServers", "servers")
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_SHOWN: Final = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?/{0,2}[^/?#@]*(?![^/?#]*@)")
+"""The part of a wrong address that holds no secret."""
 _EXAMPLE: Final = "switchgear mcp-proxy --name github -- npx -y @some/server"
 
 
@@ -29,7 +35,7 @@ class CommandServer:
     command: str
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Added to the environment of the proxy."""
+    """Added to the short list that every server gets."""
     folder: str | None = None
 
 
@@ -40,38 +46,52 @@ class UrlServer:
     name: str
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    forward_headers: tuple[str, ...] = ()
+    """Headers of a client's request that go on to the server, in lower case."""
 
     @property
     def shown_url(self) -> str:
-        """The address without what may be secret."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
+        """The scheme and the host of the address. The rest may be secret."""
+        return shown_address(self.url)
 
 
 Server = CommandServer | UrlServer
 
 
-def of_command(name: str | None, words: Sequence[str]) -> CommandServer:
+def shown_address(url: str) -> str:
+    """Return the scheme and the host of an address."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
+
+
+def of_command(name: str | None, words: Sequence[str], env: Mapping[str, str] | None = None) -> CommandServer:
     """Return the server that a command line starts.
+
+    Args:
+        name: Its name.
+        words: The command and its arguments.
+        env: Variables that it gets beside those that every server gets.
 
     Raises:
         WrongUsageError: There is no such command, or the name can't be used.
     """
-    return _startable(CommandServer(_checked(name), words[0], tuple(words[1:])))
+    return _startable(CommandServer(_checked(name), words[0], tuple(words[1:]), env or {}))
 
 
-def of_url(name: str | None, url: str, headers: Sequence[str]) -> UrlServer:
+def of_url(name: str | None, url: str, headers: Sequence[str], forward: Sequence[str] = ()) -> UrlServer:
     """Return the server at an address.
 
     Args:
         name: Its name.
         url: Its address.
         headers: Lines like ``Authorization: Bearer …``.
+        forward: The names of headers of clients that go on to it.
 
     Raises:
         WrongUsageError: The name, the address or a header can't be used.
     """
-    return UrlServer(_checked(name), _address(url), dict(header(line) for line in headers))
+    own = dict(header(line) for line in headers)
+    return UrlServer(_checked(name), _address(url), own, names_of(forward, "--forward-header"))
 
 
 def header(line: str) -> tuple[str, str]:
@@ -88,6 +108,9 @@ def header(line: str) -> tuple[str, str]:
 
 def of_file(path: Path, only: Sequence[str] = ()) -> list[Server]:
     """Return the servers of a configuration file with ``mcpServers``.
+
+    A server that can't be used is left out with a warning, so that the others work. If it was asked for by its name, or no other is
+    left, it is an error.
 
     Args:
         path: The file. ``${NAME}`` and ``${NAME:-default}`` in it stand for environment variables.
@@ -106,15 +129,30 @@ def of_file(path: Path, only: Sequence[str] = ()) -> list[Server]:
             f"{path} has no server {unknown!r}.",
             hint=f"It has {', '.join(sorted(entries))}: give one of them to --only.",
         )
-    found = [_of_entry(path, name, entry) for name, entry in entries.items() if not only or name in only]
-    return [each for each in found if each is not None] or _none_enabled(path)
+    plain, found, wrong = plain_names(entries), list[Server](), list[SwitchgearError]()
+    for name, entry in entries.items():
+        if only and name not in only:
+            continue
+        try:
+            server = _of_entry(path, name, plain[name], entry)
+        except SwitchgearError as error:
+            if only:
+                raise
+            wrong.append(error)
+        else:
+            found += [] if server is None else [server]
+    if wrong and not found:
+        raise wrong[0]
+    for each in wrong:
+        log.warning("%s The server is left out. %s", each.message, each.hint)
+    return found or _none_enabled(path)
 
 
 def _none_enabled(path: Path) -> list[Server]:
     raise WrongUsageError(f"All servers in {path} are disabled.", hint="Enable one of them.")
 
 
-def _of_entry(path: Path, name: str, entry: Any) -> Server | None:
+def _of_entry(path: Path, name: str, plain: str, entry: Any) -> Server | None:
     """Return the server of an entry, None if it is disabled."""
     where = f"The server {name!r} in {path}"
     if not isinstance(entry, dict):
@@ -126,13 +164,13 @@ def _of_entry(path: Path, name: str, entry: Any) -> Server | None:
             f"{where} runs behind the proxy already.", hint="Undo that with --unwrap, or leave it out."
         )
     entry = _expanded(where, entry)
-    command, url = entry.get("command"), entry.get("url")
+    command, url = entry.get("command"), next((entry[key] for key in ADDRESSES if key in entry), None)
     if isinstance(command, str) and command:
         args, env, folder = entry.get("args") or [], entry.get("env") or {}, entry.get("cwd")
         if not isinstance(args, list) or not isinstance(env, dict) or not isinstance(folder, str | None):
             raise WrongUsageError(f"{where} has args, env or cwd of a wrong type.", hint="Correct the file.")
         known = CommandServer(
-            _checked(name), command, tuple(map(str, args)), {key: str(value) for key, value in env.items()}, folder
+            plain, command, tuple(map(str, args)), {key: str(value) for key, value in env.items()}, folder
         )
         return _startable(known)
     if not isinstance(url, str) or not url:
@@ -142,7 +180,8 @@ def _of_entry(path: Path, name: str, entry: Any) -> Server | None:
     headers = entry.get("headers") or {}
     if not isinstance(headers, dict):
         raise WrongUsageError(f"{where} has headers of a wrong type.", hint="Correct the file.")
-    return UrlServer(_checked(name), _address(url), {key: str(value) for key, value in headers.items()})
+    own = {key: str(value) for key, value in headers.items()}
+    return UrlServer(plain, _address(url), own, names_of(entry.get(ENTRY_KEY, []), f"{where}: {ENTRY_KEY}"))
 
 
 def _expanded(where: str, value: Any) -> Any:
@@ -168,7 +207,7 @@ def _checked(name: str | None) -> str:
         raise WrongUsageError(
             "The server needs a name.", hint=f"Its circuits are mcp:NAME:TOOL. Write e.g. {_EXAMPLE}."
         )
-    if not _NAME.fullmatch(name):
+    if not is_plain(name):
         raise WrongUsageError(
             f"The server can't have the name {name!r}.",
             hint="Use letters, digits, dots, hyphens and underscores, at most 64.",
@@ -183,7 +222,9 @@ def _address(url: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise WrongUsageError(f"{url.partition('?')[0]!r} is not an address.", hint="Write e.g. https://host/mcp.")
+        host = _SHOWN.match(url)
+        shown = "" if host is None else f"{host[0][:100]}…"
+        raise WrongUsageError(f"{shown!r} is not an address.", hint="Write e.g. https://host/mcp.")
     return url
 
 

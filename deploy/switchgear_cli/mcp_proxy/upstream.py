@@ -11,12 +11,21 @@ from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 import mcp_types as types
+import msgspec
 from mcp import ClientSession, MCPError
 from mcp.shared.dispatcher import ProgressFnT
 from pydantic import RootModel, ValidationError
 
 from switchgear_cli.mcp_proxy.connection import Client, Connection, shown_status
-from switchgear_cli.mcp_proxy.errors import ServerDownError, ServerSilentError, ServerStatusError
+from switchgear_cli.mcp_proxy.errors import (
+    AnswerTooLargeError,
+    ServerDownError,
+    ServerSilentError,
+    ServerStatusError,
+)
+from switchgear_cli.mcp_proxy.hidden import Hidden
+from switchgear_cli.mcp_proxy.inbound import Inbound
+from switchgear_cli.mcp_proxy.message_size import MARK, sentence
 from switchgear_cli.mcp_proxy.servers import Server
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
@@ -27,6 +36,8 @@ STEADY_S: Final = 60.0
 _JITTER: Final = 0.2
 _MOST_SUBSCRIPTIONS: Final = 1_000
 _MOST_PAGES: Final = 100
+_MOST_ENTRIES: Final = 10_000
+"""Of a list. The rest is left out."""
 _CALL: Final = "tools/call"
 _SESSION_GONE: Final = "Session terminated"
 """The SDK's text for a session that the server doesn't know any more."""
@@ -56,6 +67,7 @@ class Upstream:
         server: The server.
         client: The client of the proxy.
         limit_s: The longest wait for an answer.
+        inbound: What is let in of the server's messages.
         clock: Returns seconds, for the pauses.
         make: Makes a connection.
     """
@@ -66,10 +78,12 @@ class Upstream:
         client: Client,
         limit_s: float,
         *,
+        inbound: Inbound | None = None,
         clock: Callable[[], float] = time.monotonic,
         make: Callable[..., Connection] = Connection,
     ) -> None:
         self._clock, self._make = clock, make
+        self._inbound, self._hidden = inbound or Inbound(), Hidden(server)
         self.server = server
         self.info: types.InitializeResult | None = None
         """What the server said about itself last."""
@@ -98,7 +112,7 @@ class Upstream:
             if self._clock() < self._not_before:
                 return None
             self._began = self._clock()
-            connection = self._connection = self._make(self.server, self._client, self._prepare)
+            connection = self._connection = self._make(self.server, self._client, self._prepare, self._inbound)
         connection.headers = self.headers
         return connection
 
@@ -142,7 +156,8 @@ class Upstream:
             on_progress: Called for each notification of progress.
 
         Raises:
-            MCPError: The server's error, as it is.
+            MCPError: The server's error, without the secrets of its own entry.
+            AnswerTooLargeError: The answer costs more than the proxy reads.
             ServerDownError: The server can't be reached, or the connection ended.
             ServerSilentError: The server did not answer in time.
             ServerStatusError: The server answered with a status of HTTP.
@@ -178,7 +193,7 @@ class Upstream:
         raise AssertionError
 
     async def pages(self, method: str, key: str) -> list[dict[str, Any]]:
-        """Return all entries of a list.
+        """Return all entries of a list. All pages together may take as much as one answer; the rest is left out.
 
         Args:
             method: For example ``tools/list``.
@@ -189,13 +204,16 @@ class Upstream:
         """
         found: list[dict[str, Any]] = []
         cursor: str | None = None
+        size = 0
         for _ in range(_MOST_PAGES):
             page = await self.request(method, {} if cursor is None else {"cursor": cursor})
-            found += page.get(key) or []
+            size += len(msgspec.json.encode(page))
+            entries = page.get(key)
+            found += [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
             cursor = page.get("nextCursor")
-            if not cursor:
+            if not cursor or len(found) >= _MOST_ENTRIES or size >= self._inbound.most:
                 break
-        return found
+        return found[:_MOST_ENTRIES]
 
     async def notify(self, notification: Any) -> None:
         """Send a notification of the client, if there is a connection."""
@@ -220,7 +238,8 @@ class Upstream:
             try:
                 await session.send_request(_Request(method=method, params=params), _Answer)
             except MCPError as error:
-                log.warning("The server %s refused %s after a restart: %s", self.server.name, method, error.message)
+                why = self._hidden.line(error.message)
+                log.warning("The server %s refused %s after a restart: %s", self.server.name, method, why)
 
     def set_level(self, params: Mapping[str, Any]) -> None:
         """Remember the level of log messages for connections to come."""
@@ -235,6 +254,8 @@ class Upstream:
     async def _raise(self, connection: Connection, error: MCPError, method: str) -> NoReturn:
         """Raise what a failed request means."""
         name = self.server.name
+        if MARK in error.message:
+            raise AnswerTooLargeError(sentence(name, self._inbound.most)) from None
         if error.code == types.REQUEST_TIMEOUT:
             raise ServerSilentError(f"The server {name} did not answer within {self._limit_s:g} s.") from None
         if error.code == types.CONNECTION_CLOSED:
@@ -244,11 +265,14 @@ class Upstream:
                 raise ServerDownError(
                     f"The server {name} {self._reason or 'has ended'}. The call was under way.", news=self._tell(method)
                 ) from None
-            raise ServerDownError(f"The server {name} ended the answer: {error.message}.") from None
+            text = f"The server {name} ended the answer: {self._hidden.hide(error.message)}."
+            raise ServerDownError(text) from None
         status = connection.ending.status_code
         if error.message == _STATUS and status is not None:
             text = f"The server {name} answered with HTTP {shown_status(status)}."
             raise ServerStatusError(text, status, connection.ending.wait_s) from None
+        if (shown := self._hidden.hide(error.message)) != error.message:
+            raise MCPError(error.code, shown, error.error.data) from None
         raise error
 
     def _lost(self, connection: Connection) -> None:

@@ -51,7 +51,7 @@ class Watch:
 
     async def _look(self, link: ClientLink, proxy: ProxyServer, gear: Switchgear) -> None:
         if link.offered is not None:
-            names = [proxy.names.outer(server, tool.name) for server, tools in link.tools.items() for tool in tools]
+            names = [name for name, _ in proxy.tools_of(link)]
             now = frozenset(gear.available(names, circuit_of=proxy.names.circuit))
             if now != link.offered:
                 link.offered = now

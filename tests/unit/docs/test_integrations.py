@@ -12,11 +12,24 @@ import pytest
 from switchgear_cli.hook.calls import Options
 from switchgear_cli.hook.install import own_command, section
 from switchgear_cli.hook.state import State
+from switchgear_cli.mcp_proxy.servers import of_file
 from switchgear_gateway.hooks import HookRoutes
 from tests.support.processes import environment
 from tests.support.snippets import REPOSITORY, snippets
 
 CLAUDE_CODE = "docs/integrations/claude-code.md"
+MCP_PROXY = "docs/integrations/mcp-proxy.md"
+
+
+def test_page_about_the_mcp_proxy_shows_entries_that_the_proxy_reads(tmp_path, monkeypatch):
+    monkeypatch.setenv("GITHUB_TOKEN", "x")
+    found = []
+    for number, shown in enumerate(snippets(MCP_PROXY, "json")):
+        path = tmp_path / f"{number}.json"
+        path.write_text(shown.replace('"npx"', json.dumps(sys.executable)))
+        found += of_file(path)
+    assert found[0].env == {"GITHUB_TOKEN": "x"}
+    assert found[1].forward_headers == ("authorization",)
 
 
 def test_page_about_claude_code_shows_the_hooks_that_are_installed():

@@ -13,7 +13,13 @@ from switchgear.classify import Classification, classify
 from switchgear.integrations.tool_calls import ToolCalls
 from switchgear.telemetry.hooks import FunctionHooks
 from switchgear_cli.mcp_proxy.connection import Ending
-from switchgear_cli.mcp_proxy.errors import ServerDownError, ServerSilentError, ServerStatusError
+from switchgear_cli.mcp_proxy.errors import (
+    AnswerTooLargeError,
+    ServerDownError,
+    ServerSilentError,
+    ServerStatusError,
+)
+from switchgear_cli.mcp_proxy.inbound import Inbound
 from switchgear_cli.mcp_proxy.servers import CommandServer
 from switchgear_cli.mcp_proxy.upstream import Upstream
 from tests.support.local_client import local_client
@@ -58,6 +64,10 @@ class FakeConnection:
             return type("Answer", (), {"root": {"tools": entries} | ({"nextCursor": following} if following else {})})
         if self._world.closes_answers:
             raise MCPError(types.CONNECTION_CLOSED, "SSE stream ended")
+        if self._world.large:
+            raise MCPError(types.INTERNAL_ERROR, "Failed to parse JSON response: x is larger than the proxy reads")
+        if request.method == "tools/list" and self._world.pages:
+            return type("Answer", (), {"root": self._world.pages.pop(0)})
         if request.method != "tools/call" or self._world.answers:
             return type("Answer", (), {"root": {"content": []}})
         await self._end.wait()
@@ -72,11 +82,12 @@ class World:
         self.up, self.answers, self.closes_answers, self.limited, self.silent = True, False, False, False, False
         self.lists = {}
         """By method, the pages by their cursors: the entries, and the cursor of the next page."""
+        self.large, self.pages = False, []
         self.connections, self.outcomes = [], []
         hooks = [FunctionHooks(on_outcome=self.outcomes.append)]
         self.gear = local_client(lambda: self.now, local_policies=policy, hooks=hooks)
         self.calls = ToolCalls(self.gear, circuit_of=lambda name: f"mcp:small:{name}")
-        self.upstream = Upstream(SERVER, None, 60, clock=lambda: self.now, make=self.connect)
+        self.upstream = Upstream(SERVER, None, 60, inbound=Inbound(100_000), clock=lambda: self.now, make=self.connect)
 
     def connect(self, *_given):
         self.connections.append(FakeConnection(self))
@@ -224,5 +235,28 @@ async def test_a_server_that_does_not_answer_in_time_is_a_timeout_and_not_unreac
 
 @in_virtual_time
 async def test_each_page_of_a_long_list_is_read_once(world):
-    world.lists["tools/list"] = {None: (["a", "b"], "2"), "2": (["c"], "3"), "3": (["d"], None)}
-    assert await world.upstream.pages("tools/list", "tools") == ["a", "b", "c", "d"]
+    world.lists["tools/list"] = {
+        None: ([{"name": "a"}, {"name": "b"}], "2"),
+        "2": ([{"name": "c"}], "3"),
+        "3": ([{"name": "d"}], None),
+    }
+    assert [each["name"] for each in await world.upstream.pages("tools/list", "tools")] == ["a", "b", "c", "d"]
+
+
+@in_virtual_time
+async def test_an_answer_that_is_too_large_is_an_error_of_the_caller_and_opens_nothing(world):
+    world.large = True
+    for _ in range(6):
+        with pytest.raises(AnswerTooLargeError, match=r"small is larger than the proxy reads .* Ask for less"):
+            await world.call()
+    assert world.classes == ["invalid_input"] * 6
+    assert len(world.connections) == 1
+
+
+@in_virtual_time
+async def test_the_pages_of_a_list_have_one_budget_together_and_entries_that_are_none_are_left_out(world):
+    tools = [{"name": "x" * 1_000}, "text", None]
+    world.pages = [{"tools": tools, "nextCursor": f"c{number}"} for number in range(300)]
+    assert len(await world.upstream.pages("tools/list", "tools")) == 95
+    world.pages = [{"tools": "text", "nextCursor": 0}]
+    assert await world.upstream.pages("tools/list", "tools") == []

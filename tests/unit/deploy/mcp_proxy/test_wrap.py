@@ -28,7 +28,7 @@ def test_a_server_that_is_started_by_a_command_is_started_by_the_proxy():
     found = wrapped(servers(github=STDIO))["mcpServers"]["github"]
     assert found == STDIO | {
         "command": "switchgear",
-        "args": ["mcp-proxy", "--name", "github", "--", "npx", "-y", "server-github"],
+        "args": ["mcp-proxy", "--name", "github", "--env=TOKEN", "--", "npx", "-y", "server-github"],
     }
     assert list(found) == list(STDIO)
 
@@ -37,18 +37,69 @@ def test_the_headers_of_a_remote_server_are_in_the_environment_and_not_in_the_ar
     found = wrapped(servers(remote=REMOTE))["mcpServers"]["remote"]
     assert found["args"] == [
         "mcp-proxy", "--name", "remote", "--header-env", "SWITCHGEAR_MCP_HEADER_1", "--header-env", "SWITCHGEAR_MCP_HEADER_2",
-        "--url", "https://x.example/mcp",
+        "--url-env", "SWITCHGEAR_MCP_URL",
     ]  # fmt: skip
     assert found["env"]["SWITCHGEAR_MCP_HEADER_1"] == "Authorization: Bearer s3cret"
     assert not {"type", "url", "headers"} & set(found)
 
 
-@pytest.mark.parametrize("url", ["https://x.example/mcp?api_key=s3cret", "https://ana:s3cret@x.example/mcp"])
-def test_a_url_that_may_hold_a_secret_is_in_the_environment(url):
-    found = wrapped(servers(remote={"url": url}))["mcpServers"]["remote"]
-    assert found["args"][-2:] == ["--url-env", "SWITCHGEAR_MCP_URL"]
-    assert found["env"] == {"SWITCHGEAR_MCP_URL": url}
-    assert "s3cret" not in json.dumps(found["args"])
+SECRET = "s3cret"
+SECRET_ENTRIES = [
+    {"url": f"https://x.example/{SECRET}/mcp"},
+    {"url": f"https://x.example/mcp?api_key={SECRET}"},
+    {"url": f"https://ana:{SECRET}@x.example/mcp"},
+    {"httpUrl": f"https://x.example/{SECRET}"},
+    {"serverUrl": f"https://x.example/{SECRET}"},
+    {"url": "https://x.example/mcp", "headers": {"Authorization": f"Bearer {SECRET}", "X-Key": SECRET}},
+    {"command": "npx", "args": ["server"], "env": {"TOKEN": SECRET}},
+]
+
+
+@pytest.mark.parametrize("entry", SECRET_ENTRIES)
+def test_secrets_of_an_entry_stay_out_of_the_arguments_and_in_the_entry(entry):
+    found = wrapped(servers(remote=entry))["mcpServers"]["remote"]
+    assert SECRET not in json.dumps([found["command"], *found["args"]])
+    assert SECRET in json.dumps(found["env"])
+    assert unwrapped(servers(remote=found)) == servers(remote=entry)
+
+
+@pytest.mark.parametrize("entry", SECRET_ENTRIES)
+def test_a_wrapped_file_and_its_backup_are_as_secret_as_the_file_was(entry, tmp_path):
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps(servers(remote=entry)))
+    file.chmod(0o600)
+    before = file.read_bytes()
+    wrap_file(file)
+    assert {stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()} == {0o600}
+    unwrap_file(file)
+    assert file.read_bytes() == before
+
+
+def test_variables_that_are_added_to_a_wrapped_server_are_passed_on_after_another_wrap(tmp_path):
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps(servers(a=STDIO)))
+    wrap_file(file)
+    value = json.loads(file.read_text())
+    value["mcpServers"]["a"]["env"] |= {"NEW": "1", "SWITCHGEAR_TOKEN": "of the proxy"}
+    value["mcpServers"]["a"]["args"].insert(3, "--terminal-after=5")
+    file.write_text(json.dumps(value))
+    assert wrap_file(file).changed == ("a",)
+    assert json.loads(file.read_text())["mcpServers"]["a"]["args"] == [
+        "mcp-proxy", "--name", "a", "--terminal-after=5", "--env=TOKEN", "--env=NEW", "--", "npx", "-y", "server-github",
+    ]  # fmt: skip
+    assert wrap_file(file).changed == ()
+
+
+def test_a_name_that_circuits_can_not_have_is_replaced_in_the_arguments_alone(tmp_path):
+    file = tmp_path / "mcp.json"
+    before = servers(**{"My Server (dev)": STDIO, "My-Server-dev": STDIO})
+    file.write_text(json.dumps(before))
+    report = wrap_file(file)
+    assert report.renamed == {"My Server (dev)": "My-Server-dev-2"}
+    found = json.loads(file.read_text())["mcpServers"]
+    assert [entry["args"][2] for entry in found.values()] == ["My-Server-dev-2", "My-Server-dev"]
+    unwrap_file(file)
+    assert json.loads(file.read_text()) == before
 
 
 def test_the_command_may_be_a_path_with_arguments():
@@ -68,6 +119,12 @@ def test_the_command_may_be_a_path_with_arguments():
         {"mcpServers": {"a": STDIO}, "projects": {"/home/ana": {"mcpServers": {"b": REMOTE}, "history": [1]}}},
         {"mcpServers": {"a": {"url": "http://x", "headers": {}}, "b": {"command": "x"}, "": {"command": ""}}},
         {"mcpServers": {"a": {"type": "streamable-http", "url": "${URL}/mcp", "env": {"A": "1"}}}},
+        {
+            "mcpServers": {
+                "a": {"httpUrl": "https://x", "timeout": 5},
+                "b": {"serverUrl": "https://x", "headers": {"A": "1"}},
+            }
+        },
     ],
 )
 def test_the_formats_of_the_known_clients_are_wrapped_and_restored(config):
@@ -86,7 +143,11 @@ def test_the_formats_of_the_known_clients_are_wrapped_and_restored(config):
         ({"url": "https://x", "oauth": {}}, "logs in"),
         ({"url": "https://x", "headersHelper": "x.sh"}, "logs in"),
         ({"type": "ws", "url": "https://x"}, "'ws'"),
-        ({"url": 7}, "not text"),
+        ({"url": 7}, "not one text"),
+        ({"url": "https://x", "httpUrl": "https://y"}, "not one text"),
+        ({"serverUrl": "https://x/sse"}, "SSE"),
+        ({"httpUrl": "https://x", "authProviderType": "google_credentials"}, "logs in"),
+        ({"command": "x", "env": ["A"]}, "env is not an object"),
         ({"url": "https://x", "headers": {"A": 1}}, "header"),
         ({"url": "https://x", "env": {"SWITCHGEAR_MCP_URL": "y"}}, "already"),
         ({"command": {"path": "x"}}, "not text"),
@@ -153,6 +214,14 @@ def test_an_entry_that_has_not_changed_is_restored_from_the_backup_beside_others
     file.write_text(json.dumps(value))
     unwrap_file(file)
     assert json.loads(file.read_text())["mcpServers"]["a"] == {"command": "x", "args": []}
+
+
+def test_an_entry_that_is_no_object_moves_no_other_one(file):
+    file.write_text('{"mcpServers": {"odd": "text",   "a": {"command": "x", "args": []}}}')
+    before = file.read_bytes()
+    assert wrap_file(file).changed == ("a",)
+    assert unwrap_file(file).changed == ("a",)
+    assert file.read_bytes() == before
 
 
 def test_servers_are_restored_without_the_backup(file):
