@@ -29,7 +29,8 @@ from tests.support.up import Up
 pytestmark = pytest.mark.timeout(400)
 ALL = [
     "settings", "files", "brokers", "topics", "replicas", "permissions", "broker's clock", "workers", "sinks", "alerts",
-    "circuits", "API", "events", "emitters' clocks", "targets", "worker's health", "ClickHouse",
+    "circuits", "API", "events", "emitters' clocks", "targets", "stored history",
+    "worker's health", "ClickHouse",
 ]  # fmt: skip
 
 
