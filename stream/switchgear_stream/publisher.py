@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import NodeNotReadyError
+from aiokafka.errors import NodeNotReadyError, UnknownTopicOrPartitionError, for_code
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest, OffsetResetStrategy
 
@@ -73,7 +73,7 @@ class Publisher:
         """Return the leader of each partition, by topic of the worker. A topic that doesn't exist is left out, and not created.
 
         Raises:
-            KafkaError: No broker answered. The caller limits the wait.
+            KafkaError: No broker answered, or it doesn't show a topic to this user. The caller limits the wait.
         """
         client, names = self._producer.client, self._topics
         node = client.get_random_node()
@@ -81,11 +81,14 @@ class Publisher:
             raise NodeNotReadyError("no broker is known")
         wanted = [names.executions, names.circuits, names.commands, names.dead, names.changelog]
         answer = await client.send(node, MetadataRequest(wanted, allow_auto_topic_creation=False))
-        return {
-            topic["topic"]: {part["partition"]: part["leader"] for part in topic["partitions"]}
-            for topic in answer.to_object()["topics"]
-            if topic["partitions"]
-        }
+        found: dict[str, dict[int, int]] = {}
+        for topic in answer.to_object()["topics"]:
+            error = for_code(topic["error_code"])
+            if topic["partitions"]:
+                found[topic["topic"]] = {part["partition"]: part["leader"] for part in topic["partitions"]}
+            elif error is not UnknownTopicOrPartitionError:
+                raise error(topic["topic"])
+        return found
 
     async def ends(self, topic: str, leaders: Mapping[int, int]) -> dict[int, int]:
         """Return the offset after the last record of each partition. One whose leader is just changing is left out.

@@ -208,7 +208,9 @@ class ServerChecks:
         if status != "ready":
             why = ready.get("reason") or f"it is {status}"
             return Finding("warn", f"The worker at {url} is not ready: {why}.", "Try again in a few seconds.")
-        return Finding("ok", f"The worker at {url} is ready, with {len(ready.get('partitions', []))} partitions.")
+        seen = f"The worker at {url} is ready, with {len(ready.get('partitions', []))} partitions."
+        notice = healthy.get("notice")
+        return Finding("warn", f"{seen} It says: {notice}") if notice else Finding("ok", seen)
 
     def _patient(self) -> Settings:
         return self.settings.model_copy(update={"clickhouse_connect_timeout_s": self.limit_s / 2})
