@@ -41,7 +41,7 @@ def check_placed(key: bytes, value: bytes | None, settings: Settings) -> None:
             raise SettingsError(
                 f"The circuits of {settings.topics.changelog} are kept in {placed} partitions, "
                 f"and topic_partitions is {settings.topic_partitions}.",
-                hint=f"Set SWITCHGEAR_TOPIC_PARTITIONS={placed}. docs/howto/partitions.md says how to get more.",
+                hint=f"Set SWITCHGEAR_TOPIC_PARTITIONS={placed}. docs/howto/recovery.md says how to get more.",
             )
 
 

@@ -52,7 +52,7 @@ class Publisher:
         self._producer = _producer(settings, idempotent=True)
         self._plain = _producer(settings, idempotent=False)
         self.circuit_ends: dict[int, int] = {}
-        """By partition of the circuits topic, the offset after the last record of this worker."""
+        """By partition of the circuits topic, the last end that is known."""
         self._set_back = False
 
     async def start(self) -> None:
@@ -104,11 +104,13 @@ class Publisher:
                 found |= {number: offset for number, code, _time, offset in parts if not code}
         return found
 
+    def heard(self, ends: Mapping[int, int]) -> None:
+        """Note what a broker said about the ends of the circuits topic."""
+        self.circuit_ends |= ends
+
     def take_set_back(self) -> bool:
         """Return whether the circuits topic has given an offset a second time since the last call: it was created again."""
         found, self._set_back = self._set_back, False
-        if found:
-            self.circuit_ends.clear()
         return found
 
     async def stop(self, timeout_s: float = 3.0) -> None:

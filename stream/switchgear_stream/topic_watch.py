@@ -59,7 +59,7 @@ def judge(counts: Mapping[str, int], settings: Settings) -> Judgement:
         return Judgement()
     return Judgement(
         notice=f"{_listed(more)}, and circuits are kept in {wanted} (topic_partitions). The events of the others take a detour. "
-        "Leave topic_partitions as it is: docs/howto/partitions.md says how to get more."
+        "Leave topic_partitions as it is: docs/howto/recovery.md says how to get more."
     )
 
 
@@ -86,8 +86,8 @@ class TopicWatch:
         self._clock = clock
         self._judgement = Judgement()
         self._since = clock()
-        self._ends: dict[int, int] = {}
-        """The end of each partition of the circuits topic, as of the last look."""
+        self._suspected: set[int] = set()
+        """Partitions of the circuits topic that ended too early at the last look. A new leader may report that for a moment."""
         self.counts: Mapping[str, int] = {}
         """How many partitions each topic has."""
 
@@ -109,26 +109,21 @@ class TopicWatch:
 
     async def look(self) -> None:
         """Look once. If Kafka does not answer, nothing changes: :mod:`.health_monitor` says that."""
-        before = {
-            partition: max(self._ends.get(partition, 0), self._publisher.circuit_ends.get(partition, 0))
-            for partition in self._ends.keys() | self._publisher.circuit_ends.keys()
-        }
+        topic, known = self._settings.topics.circuits, dict(self._publisher.circuit_ends)
         try:
             async with asyncio.timeout(ANSWER_S):
                 leaders = await self._publisher.leaders()
-                circuits = leaders.get(self._settings.topics.circuits, {})
-                ends = await self._publisher.ends(self._settings.topics.circuits, circuits)
+                ends = await self._publisher.ends(topic, leaders.get(topic, {}))
         except (KafkaError, OSError, TimeoutError) as error:
             log.debug("topics_unknown", error=repr(error))
             return
-        self._judge({topic: len(found) for topic, found in leaders.items()})
-        lost = [partition for partition, end in ends.items() if end < before.get(partition, 0)]
+        self._judge({name: len(found) for name, found in leaders.items()})
+        short = {partition for partition, end in ends.items() if end < known.get(partition, 0)}
+        lost, self._suspected = short & self._suspected, short
+        self._publisher.heard({partition: end for partition, end in ends.items() if partition not in short - lost})
         if self._publisher.take_set_back() or lost:
-            log.warning("circuits_lost", topic=self._settings.topics.circuits, partitions=sorted(lost))
+            log.warning("circuits_lost", topic=topic, partitions=sorted(lost))
             await self._owner.publish_again()
-            self._ends = {}
-        else:
-            self._ends |= ends
 
     def _judge(self, counts: Mapping[str, int]) -> None:
         self.counts = counts

@@ -287,11 +287,11 @@ def release_of(versions: Mapping[int, tuple[int, int]]) -> str:
 
 
 def _agree(reports: Iterable[TopicReport], settings: Settings) -> bool:
-    """Return whether all topics but that of the dead letters have the same number of partitions."""
+    """Return whether the topics that exist have the same number of partitions. That of the dead letters may have any."""
     counts = {
         next((each.found for each in report.differences if each.name == "partitions"), "")
         for report in reports
-        if report.name != settings.topics.dead
+        if report.name != settings.topics.dead and report.status != "missing"
     }
     return len(counts) == 1
 
@@ -323,7 +323,7 @@ def _other_partitions(topic: str, each: Difference, settings: Settings) -> Findi
         return Finding(
             "warn",
             f"{seen} The events of the others take a detour.",
-            "Leave SWITCHGEAR_TOPIC_PARTITIONS as it is (docs/howto/partitions.md).",
+            "Leave SWITCHGEAR_TOPIC_PARTITIONS as it is (docs/howto/recovery.md).",
         )
     todo = (
         f"kafka-topics.sh --bootstrap-server {settings.kafka_bootstrap_servers} --alter --topic {topic} "

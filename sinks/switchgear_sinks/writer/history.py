@@ -68,11 +68,15 @@ class StoreHistory:
         self._lacking = found
         self._readable = {each: max(0, before - begins.get(each, before)) for each, before in found.items()}
 
+    async def read(self) -> None:
+        """Read again what the store lacks: another sink may have completed it."""
+        self._lacking = await self._read() or {}
+
     def readable(self) -> Counter[str]:
         """Return by topic how many offsets the store lacks that Kafka had at the last :meth:`begin`."""
         found: Counter[str] = Counter()
         for partition in self._lacking or ():
-            found[partition.topic] += self._readable[partition]
+            found[partition.topic] += self._readable.get(partition, 0)
         return +found
 
     def lacks_before(self, partition: TopicPartition) -> int:

@@ -189,6 +189,9 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         If a batch is pending, it comes first, because its range must stay as it was named. After it, the group is joined again.
         """
         await self._history.complete(each for each, at in committed.items() if at.stored)  # set back before a crash
+        if self._rewind and any(map(self._history.lacks_before, committed)):
+            await self._history.read()  # another sink may have had the partition
+        self._show_lacking()
         lacking = {each: at for each, at in committed.items() if self._history.lacks_before(each)}
         self._rewinds_later = self._rewind and any(at.pending is not None for at in lacking.values())
         if not self._rewind or not lacking or self._rewinds_later:

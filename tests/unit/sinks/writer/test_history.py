@@ -76,6 +76,16 @@ async def test_what_is_complete_is_so_for_good(history: Callable[[], StoreHistor
     assert (later.lacks_before(ONE), later.lacks_before(TWO)) == (0, 60)
 
 
+async def test_what_another_sink_has_completed_is_not_lacking_any_more(history: Callable[[], StoreHistory]) -> None:
+    one, other = history(), history()
+    for each in (one, other):
+        await each.begin({ONE: Committed(50)}, NEW)
+    await other.complete([ONE])
+    assert one.lacks_before(ONE) == 50
+    await one.read()
+    assert (one.lacks_before(ONE), one.readable()) == (0, {})
+
+
 async def test_the_history_of_another_group_says_nothing(store: Store, history: Callable[[], StoreHistory]) -> None:
     await StoreHistory(store, "other").begin({}, NEW)
     mine = history()
