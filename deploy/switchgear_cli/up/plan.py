@@ -125,6 +125,11 @@ class UpPlan:
         return None if self.alerts_port is None else f"http://{HOST}:{self.alerts_port}"
 
     @property
+    def sink_arguments(self) -> list[str]:
+        """The command line of the sink."""
+        return ["sink", "--instance-id", "up", *(["--rewind"] if self.rewind else [])]
+
+    @property
     def logs(self) -> Path:
         """Folder of every log file."""
         return self.data_dir / "logs"
