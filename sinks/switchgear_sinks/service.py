@@ -39,7 +39,12 @@ _ADDRESS_SETTING: Final = "SWITCHGEAR_API_HTTP"
 
 
 async def run_sink(
-    settings: Settings, *, api: bool = False, instance_id: str | None = None, limits: WriterLimits | None = None
+    settings: Settings,
+    *,
+    api: bool = False,
+    instance_id: str | None = None,
+    rewind: bool = False,
+    limits: WriterLimits | None = None,
 ) -> None:
     """Apply the migrations, then write until SIGTERM or SIGINT.
 
@@ -49,6 +54,7 @@ async def run_sink(
         settings: All settings.
         api: Serve the HTTP API here for a ClickHouse server too.
         instance_id: Static membership in the consumer group. With the embedded engine it follows from the folder.
+        rewind: Read again what the store lacks, because it was lost or is another one.
         limits: Batch sizes and memory; by default from the settings.
 
     Raises:
@@ -72,6 +78,7 @@ async def run_sink(
                 limits=limits
                 or WriterLimits(batch_rows=settings.sink_batch_max_rows, batch_age_s=settings.sink_batch_max_age_s),
                 instance_id=instance_id or _instance_of(store),
+                rewind=rewind,
             )
 
             def readiness() -> Mapping[str, bool]:

@@ -17,6 +17,7 @@ from switchgear_stream.app import WorkerApp
 from switchgear_stream.durable_table import DurableTable
 from switchgear_stream.metrics import WorkerMetrics
 from switchgear_stream.owner import Owner
+from switchgear_stream.topic_watch import TopicWatch
 from switchgear_stream.watchdog import Watchdog
 
 log = structlog.get_logger()
@@ -48,9 +49,12 @@ class HealthMonitor:
         watchdog: Watchdog,
         metrics: WorkerMetrics,
         kafka_answers: Callable[[], Awaitable[bool]],
+        topics: TopicWatch | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._topics = (settings.topics.executions, settings.topics.commands)
+        self._kept = settings.topic_partitions
+        self._watch = topics
         self._app = app
         self._table = table
         self._owner = owner
@@ -89,11 +93,18 @@ class HealthMonitor:
             return self._watchdog.failed.result()
         if self.silent_for > STALLED_S:  # first: it is the cause of the others
             return f"Kafka has not answered for {self.silent_for:.0f} s."
+        if self._watch is not None and self._watch.problem is not None:
+            return self._watch.problem
         if self.stalled_for > STALLED_S:
             return f"The stream has stood still for {self.stalled_for:.0f} s while there is lag."
         if self.unready_for > UNREADY_S:
             return f"The worker has not been ready, nor got nearer to it, for {self.unready_for:.0f} s."
         return None
+
+    @property
+    def notice(self) -> str | None:
+        """What operators should know about a healthy worker; None if there is nothing."""
+        return None if self._watch is None else self._watch.notice
 
     def wait_for(self, reason: str | None) -> None:
         """Note what the worker waits for, or None when the wait is over. A worker that waits is healthy, and not ready."""
@@ -136,7 +147,7 @@ class HealthMonitor:
                 for topic in self._topics:
                     metrics.lag.labels(topic).set(0)
         else:
-            owned = [TP(topic, partition) for topic in self._topics for partition in sorted(owner.partitions)]
+            owned = [TP(topic, number) for topic in self._topics for number in self._owned_of(topic)]
         try:
             async with asyncio.timeout(ANSWER_S):
                 if not owned:  # a consumer without partitions asks the broker nothing
@@ -166,6 +177,11 @@ class HealthMonitor:
     def _note_answer(self) -> None:
         self._answered_at = self._clock()
         kafka_log.answered()
+
+    def _owned_of(self, topic: str) -> list[int]:
+        """Return the partitions of an input topic that this worker reads. Those that were added go with the circuits' partitions."""
+        count = self._kept if self._watch is None else self._watch.counts.get(topic, self._kept)
+        return [number for number in range(max(self._kept, count)) if number % self._kept in self._owner.partitions]
 
     async def _position(self, tp: TP) -> int:
         """Return the next offset to fold; before the first batch, the consumer's position."""

@@ -91,6 +91,8 @@ def build_http(owner: Owner, monitor: HealthMonitor, metrics: WorkerMetrics) -> 
     def healthz() -> web.Response:
         problem = monitor.problem()
         body = {"status": "ok" if problem is None else "failing", "problem": problem}
+        if monitor.notice is not None:
+            body["notice"] = monitor.notice
         return web.json_response(body, status=200 if problem is None else 503)
 
     def readyz() -> web.Response:

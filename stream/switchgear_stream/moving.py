@@ -15,7 +15,8 @@ import structlog
 from aiokafka.admin import AIOKafkaAdminClient
 
 from switchgear.fleet.moved_rows import MovedRows
-from switchgear.fleet.rows import Placement
+from switchgear.fleet.rows import Placement, RowError, partitions_placed
+from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.families import canonical_pattern
 from switchgear_schemas.records import unreadable
 from switchgear_schemas.settings import Settings
@@ -26,6 +27,22 @@ from switchgear_stream.topic_reader import read_to_end
 log = structlog.get_logger()
 LIMIT_S: Final = 60.0
 PAUSE_EVERY: Final = 1_000
+
+
+def check_placed(key: bytes, value: bytes | None, settings: Settings) -> None:
+    """Check that a row of the changelog does not say that circuits are kept in another number of partitions.
+
+    Raises:
+        SettingsError: It does. The rows of half the tools would be in partitions of other owners.
+    """
+    with contextlib.suppress(RowError):  # who restores the row reports it
+        placed = partitions_placed(key, value)
+        if placed not in {0, settings.topic_partitions}:
+            raise SettingsError(
+                f"The circuits of {settings.topics.changelog} are kept in {placed} partitions, "
+                f"and topic_partitions is {settings.topic_partitions}.",
+                hint=f"Set SWITCHGEAR_TOPIC_PARTITIONS={placed}. docs/howto/recovery.md says how to get more.",
+            )
 
 
 class RowMove:
@@ -42,14 +59,22 @@ class RowMove:
         """Those that were not complete when the take-over began."""
 
     async def begin(self, ends: Mapping[int, int]) -> None:
-        """Move the rows of the owned partitions, unless they are complete.
+        """Move the rows of the owned partitions, unless they are complete. Note in how many partitions circuits are kept.
 
         Args:
             ends: The end of the changelog of each owned partition. The table has the rows up to it.
 
         Raises:
             TimeoutError, KafkaError, BrokerUnavailableError: The broker did not take the rows, or delivered none for 60 s.
+            SettingsError: Circuits are kept in another number of partitions than ``topic_partitions``.
         """
+        for key, value in self._table.rows.items():
+            check_placed(key, value, self._settings)
+        for partition in ends:
+            placement = self._placement(partition)
+            if placement is not None and not placement.partitions:
+                placement.partitions, placement.applied = self._settings.topic_partitions, placement.applied + 1
+                await self._write(partition, {placement.key: placement.encode()})
         self.partitions = frozenset(partition for partition in ends if self._placement(partition) is None)
         self._left = {}
         if not self.partitions:
@@ -78,6 +103,7 @@ class RowMove:
                 pattern=self._pattern,
                 applied=1 if before is None else Placement.decode(before).applied + 1,
                 read_from=self._read_from,
+                partitions=self._settings.topic_partitions,
             )
             await self._write(partition, {placement.key: placement.encode()})
         for partition, keys in self._left.items():
@@ -113,6 +139,7 @@ class RowMove:
         async with asyncio.timeout(LIMIT_S) as silence, contextlib.aclosing(records):
             async for record in records:
                 if unreadable(record) is None:
+                    check_placed(record.key or b"", record.value, self._settings)
                     found.add(record.partition, record.key or b"", record.value)
                 count += 1
                 if count % PAUSE_EVERY == 0:

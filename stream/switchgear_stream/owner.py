@@ -30,7 +30,7 @@ from switchgear_stream.intake import Consumer, Records
 from switchgear_stream.metrics import WorkerMetrics
 from switchgear_stream.publisher import Publisher, by_partition
 from switchgear_stream.resent import ResentFence
-from switchgear_stream.takeover import TakeOver
+from switchgear_stream.takeover import Found, TakeOver
 from switchgear_stream.watchdog import Watchdog
 
 log = structlog.get_logger()
@@ -189,11 +189,7 @@ class Owner:
                 self._starts = known.starts
                 if generation != self._app.consumer_generation_id:
                     return  # there was another assignment, and its recovery does all this again
-                self._states = self._fold.take_over(known.fleet)
-                changes = self._fold.take()
-                self._store(changes)
-                self._report_refused(changes)
-                await self._publish(changes)
+                changes = await self._reconcile(known)
                 await self._take_over.finish()
             except (TimeoutError, KafkaError, SwitchgearError) as error:
                 await self._watchdog.die(f"The circuits could not be taken over: {error}", error)
@@ -210,6 +206,27 @@ class Owner:
                 republished=len(changes.circuits),
                 stale_rows=self._table.stale_rows,
             )
+
+    async def publish_again(self) -> None:
+        """Publish the circuits that the circuits topic no longer has, byte for byte. A take-over that is under way does the same."""
+        async with self._busy:
+            if not self.ready or self._watchdog.failed.done():
+                return
+            try:
+                self._fold.forget()
+                changes = await self._reconcile(await self._take_over.read(self.partitions))
+            except Exception as error:  # noqa: BLE001 - a restart takes over, and publishes what is missing
+                await self._watchdog.die(f"The circuits could not be published again: {error!r}.", error)
+            log.info("published_again", circuits=len(changes.circuits))
+
+    async def _reconcile(self, known: Found) -> Changes:
+        """Bring the circuits topic in line with the table."""
+        self._states = self._fold.take_over(known.fleet)
+        changes = self._fold.take()
+        self._store(changes)
+        self._report_refused(changes)
+        await self._publish(changes)
+        return changes
 
     def _report_refused(self, changes: Changes) -> None:
         """Count the records of the state topics that no worker wrote, log the first per topic, and add them to the dead letters."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import NodeNotReadyError, UnknownTopicOrPartitionError, for_code
+from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.protocol.offset import OffsetRequest, OffsetResetStrategy
 
 from switchgear.fleet import Changes, Published, Rekeyed
 from switchgear.fleet.log import dead_letter
@@ -48,6 +51,9 @@ class Publisher:
         self._pattern = settings.family_pattern
         self._producer = _producer(settings, idempotent=True)
         self._plain = _producer(settings, idempotent=False)
+        self.circuit_ends: dict[int, int] = {}
+        """By partition of the circuits topic, the last end that is known."""
+        self._set_back = False
 
     async def start(self) -> None:
         """Connect both producers.
@@ -62,6 +68,50 @@ class Publisher:
     async def answers(self) -> bool:
         """Return whether a broker answers a request for metadata. The caller limits the wait."""
         return bool(await self._producer.client.force_metadata_update())
+
+    async def leaders(self) -> dict[str, dict[int, int]]:
+        """Return the leader of each partition, by topic of the worker. A topic that doesn't exist is left out, and not created.
+
+        Raises:
+            KafkaError: No broker answered, or it doesn't show a topic to this user. The caller limits the wait.
+        """
+        client, names = self._producer.client, self._topics
+        node = client.get_random_node()
+        if node is None:
+            raise NodeNotReadyError("no broker is known")
+        wanted = [names.executions, names.circuits, names.commands, names.dead, names.changelog]
+        answer = await client.send(node, MetadataRequest(wanted, allow_auto_topic_creation=False))
+        found: dict[str, dict[int, int]] = {}
+        for topic in answer.to_object()["topics"]:
+            error = for_code(topic["error_code"])
+            if topic["partitions"]:
+                found[topic["topic"]] = {part["partition"]: part["leader"] for part in topic["partitions"]}
+            elif error is not UnknownTopicOrPartitionError:
+                raise error(topic["topic"])
+        return found
+
+    async def ends(self, topic: str, leaders: Mapping[int, int]) -> dict[int, int]:
+        """Return the offset after the last record of each partition. One whose leader is just changing is left out.
+
+        Raises:
+            KafkaError: A broker did not answer. The caller limits the wait.
+        """
+        found: dict[int, int] = {}
+        for leader in {each for each in leaders.values() if each >= 0}:
+            asked = [(number, OffsetResetStrategy.LATEST) for number, led_by in leaders.items() if led_by == leader]
+            answer = await self._producer.client.send(leader, OffsetRequest(-1, 0, [(topic, asked)]))
+            for _topic, parts in answer.topics:
+                found |= {number: offset for number, code, _time, offset in parts if not code}
+        return found
+
+    def heard(self, ends: Mapping[int, int]) -> None:
+        """Note what a broker said about the ends of the circuits topic."""
+        self.circuit_ends |= ends
+
+    def take_set_back(self) -> bool:
+        """Return whether the circuits topic has given an offset a second time since the last call: it was created again."""
+        found, self._set_back = self._set_back, False
+        return found
 
     async def stop(self, timeout_s: float = 3.0) -> None:
         """Disconnect. Nothing is lost if the broker does not answer: every write was awaited."""
@@ -120,10 +170,18 @@ class Publisher:
         """
         async with asyncio.timeout(ACKNOWLEDGE_S):
             sent = [await self._circuit(published) for published in changes.circuits]
-            await asyncio.gather(*sent)
+            self._note(await asyncio.gather(*sent))
             refused = await refused_for_size(changes.rekeyed, self._rekeyed)
             changes.dead += [dead_letter(copy.record, "", COPY_REFUSED) for copy in refused]
             return await send_letters(self._plain, self._topics.dead, changes.dead)
+
+    def _note(self, written: Iterable[Any]) -> None:
+        """Note the offsets of circuit records. They are negative if the broker had the records already."""
+        for record in written:
+            if 0 <= record.offset < self.circuit_ends.get(record.partition, 0):
+                self._set_back = True
+            if record.offset >= 0:
+                self.circuit_ends[record.partition] = record.offset + 1
 
     async def _circuit(self, published: Published) -> asyncio.Future[Any]:
         return await self._send(

@@ -147,13 +147,15 @@ class TakeOver:
 
     async def _bounds(self, here: dict[str, PublishedCircuit], elsewhere: dict[str, PublishedCircuit]) -> Found:
         names = self._settings.topics
-        numbers = range(self._settings.topic_partitions)
-        places = [TopicPartition(topic, number) for topic in (names.executions, names.commands) for number in numbers]
+        async with asyncio.timeout(LIMIT_S):
+            there = await self._publisher.leaders()  # there may be more partitions than topic_partitions
+        inputs = (names.executions, names.commands)
+        places = [TopicPartition(topic, number) for topic in inputs for number in sorted(there.get(topic, {}))]
         starts, ends = await read_bounds(self._settings, places, timeout_s=LIMIT_S)
         known = Known(
             here,
-            {number: ends[TopicPartition(names.executions, number)] for number in numbers},
-            {number: ends[TopicPartition(names.commands, number)] for number in numbers},
+            {place.partition: end for place, end in ends.items() if place.topic == names.executions},
+            {place.partition: end for place, end in ends.items() if place.topic == names.commands},
             elsewhere,
         )
         return Found(known, {TP(*tp): offset for tp, offset in starts.items()})

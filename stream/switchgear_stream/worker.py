@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -21,8 +22,10 @@ from mode.types.signals import BaseSignalT
 
 from switchgear.fleet import FleetFold
 from switchgear.fleet.registry import Limits
+from switchgear.fleet.rows import RowError, partitions_placed
 from switchgear.policies import PolicySet
 from switchgear_schemas import BrokerUnavailableError, SettingsError, SwitchgearError
+from switchgear_schemas.records import unreadable
 from switchgear_schemas.settings import Settings
 from switchgear_stream.app import WorkerApp, build_app
 from switchgear_stream.batching import BatchQueue
@@ -30,8 +33,11 @@ from switchgear_stream.group import wait_for_group
 from switchgear_stream.health_monitor import HealthMonitor
 from switchgear_stream.http import build_http, serving
 from switchgear_stream.metrics import WorkerMetrics
+from switchgear_stream.moving import check_placed
 from switchgear_stream.owner import Owner
 from switchgear_stream.publisher import Publisher
+from switchgear_stream.topic_reader import read_to_end
+from switchgear_stream.topic_watch import TopicWatch, judge
 from switchgear_stream.watchdog import Watchdog
 
 log = structlog.get_logger()
@@ -89,6 +95,7 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
         watchdog=watchdog,
         metrics=metrics,
     )
+    watch = TopicWatch(settings, publisher, owner)
     monitor = HealthMonitor(
         settings=settings,
         app=app,
@@ -97,12 +104,14 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
         watchdog=watchdog,
         metrics=metrics,
         kafka_answers=publisher.answers,
+        topics=watch,
     )
     _attach(app, topic, owner)
     async with serving(build_http(owner, monitor, metrics), settings.worker_http), _started(publisher, settings):
         tasks = {
             asyncio.create_task(watchdog.run()): "watchdog",
             asyncio.create_task(monitor.run()): "health monitor",
+            asyncio.create_task(watch.run()): "topic watch",
             asyncio.create_task(_run_faust(app, settings, monitor)): "faust",
         }
         code = await wait_for_end(tasks, stop, watchdog)
@@ -204,12 +213,12 @@ def _exit(code: int) -> NoReturn:
 
 
 async def _check_topics(settings: Settings) -> None:
-    """Check that every topic exists with the number of partitions in the settings.
+    """Check that every topic exists, with at least the partitions of the settings.
 
     Raises:
         BrokerUnavailableError: No broker answered in time.
         SwitchgearError: A topic is missing.
-        SettingsError: A topic has another number of partitions.
+        SettingsError: A topic has too few partitions, or all have another number than circuits are kept in.
     """
     try:
         async with asyncio.timeout(CHECK_S):
@@ -222,12 +231,33 @@ async def _check_topics(settings: Settings) -> None:
         raise SwitchgearError(
             f"Kafka has no topic {', '.join(missing)}.", hint="Create what is missing with `switchgear topics ensure`."
         )
-    for topic in wanted:
-        if found[topic.name] != topic.partitions and topic.name != settings.topics.dead:
+    counts = {found[topic.name] for topic in wanted if topic.name != settings.topics.dead}
+    if counts != {settings.topic_partitions}:
+        placed = await _is_placed(settings, found[settings.topics.changelog])
+        if not placed and len(counts) == 1:
             raise SettingsError(
-                f"The topic {topic.name} has {found[topic.name]} partitions, topic_partitions says {topic.partitions}.",
+                f"The topic {wanted[0].name} has {counts.pop()} partitions, topic_partitions says {settings.topic_partitions}.",
                 hint="Set SWITCHGEAR_TOPIC_PARTITIONS to what the topics have.",
             )
+    problem = judge(found, settings).problem
+    if problem is not None:
+        raise SettingsError(problem)
+
+
+async def _is_placed(settings: Settings, partitions: int) -> bool:
+    """Return whether the changelog says that circuits are kept in the number of partitions of the settings.
+
+    Raises:
+        SettingsError: They are kept in another number.
+        BrokerUnavailableError: The broker did not deliver the changelog within 60 s.
+    """
+    said = False
+    async for record in read_to_end(settings, settings.topics.changelog, range(partitions)):
+        if unreadable(record) is None:
+            check_placed(record.key or b"", record.value, settings)
+            with contextlib.suppress(RowError):
+                said = said or partitions_placed(record.key or b"", record.value) > 0
+    return said
 
 
 async def _partition_counts(settings: Settings) -> dict[str, int]:

@@ -22,6 +22,7 @@ from tests.support.kafka import in_a_run, once_a_run
 TABLES = (
     "tool_metrics", "tool_errors", "tool_slow_calls", "tool_error_types_15m", "tool_caller_errors_15m",
     "tool_counts_1m", "tool_latency_15m", "circuit_transitions", "operator_actions", "emitter_clocks",
+    "sink_history",
 )  # fmt: skip
 _INSERT = {"date_time_input_format": "best_effort", "insert_deduplicate": 0}
 

@@ -51,6 +51,8 @@ class World:
     """The state that survives a worker: the log, the changelog, the circuits topic and the committed offsets."""
 
     partitions: int = 4
+    added: int = 0
+    """Partitions that the input topics have beyond those in which circuits are kept."""
     policies: OnePolicy = field(default_factory=OnePolicy)
     late_after_s: float = 300
     limits: Limits = field(default_factory=Limits)
@@ -79,7 +81,10 @@ class World:
                 continue
             if circuit.circuit_id not in newest or circuit.version >= newest[circuit.circuit_id].version:
                 newest[circuit.circuit_id] = circuit
-        ends = {topic: {p: len(self.log[topic, p]) for p in range(self.partitions)} for topic in (EXECUTIONS, COMMANDS)}
+        ends = {
+            topic: {p: len(self.log[topic, p]) for p in range(self.partitions + self.added)}
+            for topic in (EXECUTIONS, COMMANDS)
+        }
         self.fold.take_over(Known(newest, ends[EXECUTIONS], ends[COMMANDS]))
         self.write(self.fold.take())
 

@@ -193,7 +193,12 @@ async def fully_committed(settings: Settings) -> bool:
 
 @asynccontextmanager
 async def sinking(
-    settings: Settings, store: Store | None = None, limits: WriterLimits = QUICK, instance_id: str | None = None
+    settings: Settings,
+    store: Store | None = None,
+    limits: WriterLimits = QUICK,
+    instance_id: str | None = None,
+    *,
+    rewind: bool = False,
 ) -> AsyncIterator[Sinking]:
     """Run a writer in this process, with ``store`` or the store of the settings. Stop it at the end, and raise its failure."""
     own = await open_store(settings) if store is None else None
@@ -203,7 +208,13 @@ async def sinking(
         await migrate(used)
         registry = CollectorRegistry()
         writer = Writer(
-            used, settings.kafka, settings.topics, WriterMetrics(registry), limits=limits, instance_id=instance_id
+            used,
+            settings.kafka,
+            settings.topics,
+            WriterMetrics(registry),
+            limits=limits,
+            instance_id=instance_id,
+            rewind=rewind,
         )
         task = asyncio.create_task(writer.run())
         try:

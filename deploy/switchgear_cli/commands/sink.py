@@ -26,6 +26,9 @@ async def sink(
         str | None,
         Parameter(help="Stable name of this sink: restarted under it, it has its partitions back without a wait."),
     ] = None,
+    rewind: Annotated[
+        bool, Parameter(negative=(), help="Read again what this store lacks, because it was lost or is another one.")
+    ] = False,
     retention_days: Annotated[int | None, Parameter(help="How long rows of the raw tables are kept.")] = None,
     log_level: Annotated[str | None, Parameter(help="debug, info, warning or error.")] = None,
     log_format: Annotated[str | None, Parameter(help="console or json.")] = None,
@@ -48,4 +51,4 @@ async def sink(
     )
     check_only_sink(settings)
     configure_logging(settings, without_kafka="Calls wait in Kafka, and the sink stores them when it answers.")
-    await run_sink(settings, api=api, instance_id=instance_id)
+    await run_sink(settings, api=api, instance_id=instance_id, rewind=rewind)

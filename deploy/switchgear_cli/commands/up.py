@@ -37,6 +37,9 @@ async def up(
     workers: Annotated[int, Parameter(help="How many stream workers.")] = 1,
     alerts: Annotated[Path | None, Parameter(help="Send alerts by this file of receivers and routes, TOML.")] = None,
     demo: Annotated[bool, Parameter(help="Send the traffic of a small demo fleet; --no-demo takes it back.")] = False,
+    rewind: Annotated[
+        bool, Parameter(negative=(), help="Read again what the store lacks, because its folder was lost.")
+    ] = False,
 ) -> None:
     """Run Kafka, a stream worker, the sink with ClickHouse's engine and the HTTP API, and the gateway, until Ctrl-C.
 
@@ -56,4 +59,4 @@ async def up(
         "--kafka-port": kafka_port,
     }
     named = {flag: port for flag, port in flags.items() if port is not None}
-    await run_up(UpRequest(settings, named, workers, demo), terminal_console(emoji=False))
+    await run_up(UpRequest(settings, named, workers, demo, rewind), terminal_console(emoji=False))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -102,7 +102,8 @@ class KafkaChecks:
                 reports = [TopicReport(topic.name, "missing") for topic in wanted if topic.name not in existing]
                 if not reports:
                     raise SkippedError(f"{error.message.rstrip('.')}. The role {self.role} doesn't need it.") from None
-        found = [finding for each in reports for finding in topic_findings(each, self.settings)]
+        agreed = _agree(reports, self.settings)
+        found = [finding for each in reports for finding in topic_findings(each, self.settings, agreed=agreed)]
         return joined(found, f"{len(wanted)} topics are as the settings define them ({self.settings.topic_prefix}…).")
 
     async def replicas(self) -> Finding:
@@ -285,11 +286,50 @@ def release_of(versions: Mapping[int, tuple[int, int]]) -> str:
     return f"before {_OLDEST}" if release is None else f"{release} or later"
 
 
-def topic_findings(report: TopicReport, settings: Settings) -> list[Finding]:
-    """Return the findings about one topic: that it is missing, or one for each difference."""
+def _agree(reports: Iterable[TopicReport], settings: Settings) -> bool:
+    """Return whether the topics that exist have the same number of partitions. That of the dead letters may have any."""
+    counts = {
+        next((each.found for each in report.differences if each.name == "partitions"), "")
+        for report in reports
+        if report.name != settings.topics.dead and report.status != "missing"
+    }
+    return len(counts) == 1
+
+
+def topic_findings(report: TopicReport, settings: Settings, *, agreed: bool = True) -> list[Finding]:
+    """Return the findings about one topic: that it is missing, or one for each difference.
+
+    Args:
+        report: The topic.
+        settings: What it is compared with.
+        agreed: The topics have the same number of partitions. Then the setting is wrong, if they differ from it; else a topic is.
+    """
     if report.status == "missing":
         return [Finding("fail", f"Kafka has no topic {report.name}.", "switchgear topics ensure")]
-    return [_difference(report.name, each, settings) for each in report.differences]
+    return [
+        _other_partitions(report.name, each, settings)
+        if each.name == "partitions" and not agreed
+        else _difference(report.name, each, settings)
+        for each in report.differences
+    ]
+
+
+def _other_partitions(topic: str, each: Difference, settings: Settings) -> Finding:
+    """Return the finding about a topic that has other partitions than the others."""
+    seen = f"{topic} has {each.found} partitions, and circuits are kept in {each.wanted} (topic_partitions)."
+    if topic == settings.topics.dead:
+        return Finding("warn", seen)
+    if int(each.found) > int(each.wanted):
+        return Finding(
+            "warn",
+            f"{seen} The events of the others take a detour.",
+            "Leave SWITCHGEAR_TOPIC_PARTITIONS as it is (docs/howto/recovery.md).",
+        )
+    todo = (
+        f"kafka-topics.sh --bootstrap-server {settings.kafka_bootstrap_servers} --alter --topic {topic} "
+        f"--partitions {each.wanted}"
+    )
+    return Finding("fail", seen, todo)
 
 
 def _difference(topic: str, each: Difference, settings: Settings) -> Finding:

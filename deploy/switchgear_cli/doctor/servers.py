@@ -26,6 +26,15 @@ from switchgear_schemas.settings import CONFIG_VARIABLE, Settings
 
 API: Final = "API"
 _MOST_NAMED: Final = 5
+_LACKING: Final = """
+SELECT topic, sum(offsets) FROM
+(
+    SELECT topic, partition, max(readable) AS offsets FROM sink_history
+    GROUP BY consumer_group, topic, partition HAVING countIf(lacks_before = 0) = 0
+)
+GROUP BY topic ORDER BY topic
+"""
+"""How many offsets of each topic the store lacks, that Kafka had when the sink noted it."""
 _ANYWHERE: Final = {"0.0.0.0", "::", "[::]"}  # noqa: S104 - compared, not bound
 
 
@@ -83,6 +92,7 @@ class ServerChecks:
             Check("events", self.events, API),
             Check("emitters' clocks", self.emitters, API),
             Check("targets", self.targets, needs=API),
+            Check("stored history", self.history, needs=API),
             Check("worker's health", self.worker),
             Check("ClickHouse", self.clickhouse),
         ]
@@ -152,6 +162,25 @@ class ServerChecks:
             split = [each["tool_name"] for each in api.circuits()["circuits"] if each["scope"] == "target"]
         return targets_finding([str(row[0]) for row in stored], policies, split)
 
+    async def history(self) -> Finding:
+        """Look whether sinks have read events that this store lacks."""
+        if self.settings.embedded:
+            return await asyncio.to_thread(self._history)
+        from switchgear_sinks import migrations  # noqa: PLC0415 - ClickHouse's client takes half a second to import
+        from switchgear_sinks.store import open_store  # noqa: PLC0415 - as above
+
+        async with await open_store(self._patient(), create=False) as store:
+            if not store.database_exists or await migrations.pending(store):
+                raise SkippedError("The tables are not those of this version: see ClickHouse.")
+            return history_finding((await store.query(_LACKING)).result_rows)
+
+    def _history(self) -> Finding:
+        with ApiClient.of(self.settings, answer_limit_s=self.limit_s / 3) as api:
+            try:
+                return history_finding(api.sql(_LACKING)["rows"])
+            except ApiAnswerError as error:  # SQL is off, the token may not use it, or an older sink runs
+                raise SkippedError(error.message) from None
+
     async def worker(self) -> Finding:
         """Ask the workers for their health."""
         urls = self.workers.urls
@@ -179,7 +208,12 @@ class ServerChecks:
         if status != "ready":
             why = ready.get("reason") or f"it is {status}"
             return Finding("warn", f"The worker at {url} is not ready: {why}.", "Try again in a few seconds.")
-        return Finding("ok", f"The worker at {url} is ready, with {len(ready.get('partitions', []))} partitions.")
+        seen = f"The worker at {url} is ready, with {len(ready.get('partitions', []))} partitions."
+        notice = healthy.get("notice")
+        return Finding("warn", f"{seen} It says: {notice}") if notice else Finding("ok", seen)
+
+    def _patient(self) -> Settings:
+        return self.settings.model_copy(update={"clickhouse_connect_timeout_s": self.limit_s / 2})
 
     async def clickhouse(self) -> Finding:
         """Connect to ClickHouse, and compare its tables and its clock with this version and this machine."""
@@ -188,8 +222,7 @@ class ServerChecks:
         from switchgear_sinks import migrations  # noqa: PLC0415 - ClickHouse's client takes half a second to import
         from switchgear_sinks.store import open_store  # noqa: PLC0415 - as above
 
-        settings = self.settings.model_copy(update={"clickhouse_connect_timeout_s": self.limit_s / 2})
-        async with await open_store(settings, create=False) as store:
+        async with await open_store(self._patient(), create=False) as store:
             where = f"ClickHouse {store.server_version} at {store.location}"
             if not store.database_exists:
                 return Finding("fail", f"{where} has no database {store.database}.", "switchgear migrate")
@@ -202,6 +235,17 @@ class ServerChecks:
             todo = "switchgear migrate (each sink does the same when it starts)"
             tables = Finding("warn", f"{where}: {len(missing)} migrations are not applied.", todo)
         return joined([tables, clock], f"{where} has the tables of this version.")
+
+
+def history_finding(lacking: Sequence[Sequence[Any]]) -> Finding:
+    """Return what it means that a store lacks offsets, by topic. It is a failure: nobody finds these events otherwise."""
+    if not lacking:
+        return Finding("ok", "The store lacks nothing that sinks have read.")
+    listed = ", ".join(f"{int(count):,} of {topic}" for topic, count in lacking)
+    seen = f"The store was lost, or is another one than before. It lacks events that sinks have read: {listed}."
+    return Finding(
+        "fail", seen, "Stop the sinks, and start each once with: switchgear sink --rewind (or switchgear up --rewind)"
+    )
 
 
 def emitters_finding(emitters: Sequence[Mapping[str, Any]]) -> Finding:

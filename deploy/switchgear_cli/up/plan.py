@@ -30,12 +30,14 @@ class UpRequest:
         ports: The ports that the user named, by flag.
         workers: How many workers to run.
         demo: Send demo traffic.
+        rewind: Let the sink read again what the store lacks.
     """
 
     settings: Settings
     ports: Mapping[str, int] = field(default_factory=dict)
     workers: int = 1
     demo: bool = False
+    rewind: bool = False
 
     @property
     def data_dir(self) -> Path:
@@ -88,6 +90,7 @@ class UpPlan:
     demo: bool
     settings: Settings
     alerts_port: int | None = None
+    rewind: bool = False
     token: str | None = None
     access_tokens: str | None = None
 
@@ -120,6 +123,11 @@ class UpPlan:
     def alerts_url(self) -> str | None:
         """The address of alerts; None without an alerts file."""
         return None if self.alerts_port is None else f"http://{HOST}:{self.alerts_port}"
+
+    @property
+    def sink_arguments(self) -> list[str]:
+        """The command line of the sink."""
+        return ["sink", "--instance-id", "up", *(["--rewind"] if self.rewind else [])]
 
     @property
     def logs(self) -> Path:
@@ -204,6 +212,7 @@ def make_plan(request: UpRequest, ports: HeldPorts) -> UpPlan:
         otlp_port=port_of(ports.otlp),
         worker_ports=tuple(map(port_of, ports.workers)),
         demo=request.demo,
+        rewind=request.rewind,
         settings=request.settings,
         alerts_port=None if ports.alerts is None else port_of(ports.alerts),
         token=token,

@@ -176,7 +176,7 @@ class _System:
             self._child(f"worker-{number}", ["worker", "--instance-id", f"worker-{number}"], held, port_of(held))
             for number, held in enumerate(ports.workers, 1)
         ]
-        found.append(self._child("sink", ["sink", "--instance-id", "up"], ports.api))
+        found.append(self._child("sink", self._plan.sink_arguments, ports.api))
         found.append(self._child("gateway", ["gateway"], ports.gateway))
         if ports.alerts is not None:
             found.append(self._child("alerts", ["alerts", "run", "--instance-id", "up"], ports.alerts))

@@ -35,8 +35,10 @@ def fold_command(record: LogRecord, registry: CircuitRegistry) -> None:
         check_readable(record)
         check_time(record)
         command = _decode(record.value)
-        origin = origin_of(record, registry.partitions)
+        origin = origin_of(record, registry.sources)
         if sets_glob(command):
+            if record.partition >= registry.partitions:
+                return  # one that was added: every partition that has circuits has its own copy
             _fold_glob(record, origin, command, registry)
         elif registry.place_of(command.tool_name).partition != record.partition:
             registry.changes.rekeyed.append(rekeyed(record, command.tool_name, origin))
@@ -85,7 +87,7 @@ def _fold(record: LogRecord, origin: tuple[int, int], command: Command, registry
             if layer == row.policy:
                 circuits = []  # the same values again, or none to take back: nothing changes
     if (
-        moved_from(record, registry.partitions) is None
+        moved_from(record, registry.sources) is None
     ):  # else a command that another one overtook on its way: its id is enough
         if offset <= row.command_fences.get(partition, -1):
             registry.changes.duplicates += 1

@@ -58,7 +58,7 @@ class FleetFold:
     Args:
         rows: The table. It is only read.
         policies: The policy file.
-        partitions: Number of partitions of the executions topic.
+        partitions: Number of partitions in which circuits are kept.
         late_after_s: An execution recorded longer than this before the broker got it is not counted.
         limits: How many circuits there may be.
         family_pattern: Which tools belong to a family.
@@ -120,6 +120,7 @@ class FleetFold:
         Returns:
             State by circuit id, of the circuits that are not closed.
         """
+        self.registry.sources = 1 + max([self._partitions - 1, *known.execution_ends, *known.command_ends])
         return reconcile(self.registry, known)
 
     def _execution(self, record: LogRecord, event: Execution) -> None:
@@ -160,8 +161,8 @@ class FleetFold:
                 counting.begin_run(record)
 
     def _fence_of_copy(self, record: LogRecord) -> _Fence:
-        partition, offset = origin_of(record, self._partitions)
-        place = moved_from(record, self._partitions)
+        partition, offset = origin_of(record, self.registry.sources)
+        place = moved_from(record, self.registry.sources)
         if place is None:
             return partition, offset, None
         read_from = self.registry.read_from(record.partition).get(partition, MAX_COUNT)

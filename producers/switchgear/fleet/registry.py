@@ -140,6 +140,8 @@ class CircuitRegistry:
         self.rows = rows
         self.limits = limits
         self.partitions = partitions
+        self.sources = partitions
+        """Partitions that an input topic has: more than ``partitions`` if some were added to it."""
         self.family_pattern = family_pattern
         self.place_of = lru_cache(maxsize=REMEMBERED)(self._place_of)
         self.changes = Changes()

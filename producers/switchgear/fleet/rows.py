@@ -168,7 +168,9 @@ class PolicyOverrides(msgspec.Struct, array_like=True, kw_only=True):
 
 
 class Placement(msgspec.Struct, array_like=True, kw_only=True):
-    """The mark that a partition has the rows of all its tools, by this ``family_pattern``. Other partitions may have had some before.
+    """The mark that a partition has the rows of all its tools, by this ``family_pattern`` and among so many partitions.
+
+    By another pattern, other partitions have had some before.
 
     Append new fields with a default: older rows then still load.
     """
@@ -180,6 +182,8 @@ class Placement(msgspec.Struct, array_like=True, kw_only=True):
     read_from: dict[Count, Count] = {}
     """The offset from which the workers read each partition of the executions topic, when the rows were moved. Copies of earlier
     records may be in the partitions that owned their tools before."""
+    partitions: Count = 0
+    """In how many partitions circuits are kept. 0: an older release wrote the row, which did not note it."""
 
     @property
     def key(self) -> bytes:
@@ -273,6 +277,15 @@ def _wrong(key: bytes, data: bytes, row: Row | PolicyOverrides | Placement, *, i
 def is_circuit(key: bytes) -> bool:
     """Return whether a key of the table is a circuit's."""
     return not key.startswith(_NO_CIRCUIT)
+
+
+def partitions_placed(key: bytes, value: bytes | None) -> int:
+    """Return in how many partitions circuits are kept, if this row of the table says it; else 0.
+
+    Raises:
+        RowError: The row is of another schema version, or damaged.
+    """
+    return Placement.decode(value).partitions if value and key.startswith(_FAMILIES) else 0
 
 
 def is_overrides(key: bytes) -> bool:

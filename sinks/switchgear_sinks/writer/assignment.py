@@ -10,7 +10,7 @@ import structlog
 from aiokafka.structs import TopicPartition
 
 from switchgear_sinks.writer.inserter import Inserter
-from switchgear_sinks.writer.offset_commits import Commit, Commits, Intent
+from switchgear_sinks.writer.offset_commits import Commit, Commits, Committed
 from switchgear_sinks.writer.partition import PartitionWriter
 from switchgear_sinks.writer.settings import WriterLimits
 
@@ -46,7 +46,7 @@ class Assignment:
     Args:
         partitions: The partitions of this process.
         inserters: By topic.
-        pending: Batches that a former owner named and may not have finished.
+        committed: The commits of the partitions, with what former owners left unfinished.
         commit: Commits offsets.
         limits: Batch sizes and memory.
         clock: Monotonic seconds.
@@ -57,7 +57,7 @@ class Assignment:
         self,
         partitions: Iterable[TopicPartition],
         inserters: Mapping[str, Inserter],
-        pending: Mapping[TopicPartition, Intent],
+        committed: Mapping[TopicPartition, Committed],
         commit: Commit,
         limits: WriterLimits,
         clock: Callable[[], float],
@@ -67,7 +67,9 @@ class Assignment:
         self._failed = failed
         self._commits = Commits(commit)
         self.writers = {
-            each: PartitionWriter(each, inserters[each.topic], self._commits, limits, clock, pending.get(each))
+            each: PartitionWriter(
+                each, inserters[each.topic], self._commits, limits, clock, committed.get(each, Committed(0))
+            )
             for each in partitions
         }
         self._committing = self._start(self._commits.run(), "commits")

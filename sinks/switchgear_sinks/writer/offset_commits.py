@@ -85,8 +85,8 @@ _ATTEMPTS: Final = 20
 _WAIT_S: Final = 0.5
 
 
-class CommittedIntents:
-    """Reads the intents in a group's commits with an admin client, because a consumer gets offsets without their metadata."""
+class CommittedOffsets:
+    """Reads a group's commits with an admin client, because a consumer gets offsets without their metadata."""
 
     def __init__(self, connection: KafkaConnection, group: str) -> None:
         self._connection = connection
@@ -118,8 +118,8 @@ class CommittedIntents:
         known = set(await self._admin.list_topics())
         return [topic for topic in wanted if topic not in known]
 
-    async def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Intent]:
-        """Return the pending batches of ``partitions``.
+    async def read(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
+        """Return the commits of ``partitions``. One that has no commit is left out.
 
         Raises:
             BrokerUnavailableError: The group's coordinator gave no answer in ten seconds.
@@ -134,15 +134,18 @@ class CommittedIntents:
                 log.warning("the group's offsets cannot be read yet", reason=str(error) or type(error).__name__)
                 await asyncio.sleep(_WAIT_S)
                 continue
-            intents = {partition: Intent.parse(at.metadata) for partition, at in found.items() if at.offset >= 0}
-            return {partition: intent for partition, intent in intents.items() if intent is not None}
+            return {
+                partition: Committed.parse(at.offset, at.metadata) for partition, at in found.items() if at.offset >= 0
+            }
         raise BrokerUnavailableError(
             f"The coordinator of the group {self._group} does not answer.",
             hint="Nothing is lost. Start the sink again when the brokers are healthy; it continues where it stopped.",
         )
 
 
-_WRITTEN: Final = re.compile(r"pending:(\d+)-(\d+)(?::(-?\d+))?")
+_PENDING: Final = re.compile(r"pending:(\d+)-(\d+)(?::(-?\d+))?")
+_STORED: Final = re.compile(r"stored:(\d+)-(\d+)")
+NOTHING: Final = range(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,37 @@ class Intent:
     @classmethod
     def parse(cls, metadata: str | None) -> Intent | None:
         """Return the intent that :meth:`metadata` wrote; None for anything else."""
-        match = _WRITTEN.fullmatch(metadata or "")
+        match = _PENDING.fullmatch(metadata or "")
         if match is None:
             return None
         return cls(int(match[1]), int(match[2]), int(match[3] or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A commit of one partition: the next offset to read, and what its metadata says of the offsets from there on.
+
+    ``pending`` is the batch that may be unfinished. ``stored`` are offsets that the store has already: while the offsets before them
+    are read again (``switchgear sink --rewind``), they are passed over. Both are in one commit, so a crash can't part them.
+    """
+
+    offset: int
+    pending: Intent | None = None
+    stored: range = NOTHING
+
+    def metadata(self) -> str:
+        """Return ``pending`` and ``stored`` as the metadata of the commit."""
+        found = [] if self.pending is None else [self.pending.metadata()]
+        if self.offset < self.stored.stop:
+            found.append(f"stored:{self.stored.start}-{self.stored.stop}")
+        return " ".join(found)
+
+    @classmethod
+    def parse(cls, offset: int, metadata: str | None) -> Committed:
+        """Return the commit that :meth:`metadata` was written for. Anything else in the metadata is ignored."""
+        pending, stored = None, NOTHING
+        for word in (metadata or "").split(" "):
+            pending = pending or Intent.parse(word)
+            if match := _STORED.fullmatch(word):
+                stored = range(int(match[1]), int(match[2]))
+        return cls(offset, pending, stored)

@@ -10,7 +10,7 @@ from aiokafka.structs import TopicPartition
 
 from switchgear_sinks.writer.batches import Batch, BatchBuffer, Record
 from switchgear_sinks.writer.inserter import Inserter
-from switchgear_sinks.writer.offset_commits import Commits, Intent, LostPartitionError
+from switchgear_sinks.writer.offset_commits import NOTHING, Commits, Committed, Intent, LostPartitionError
 from switchgear_sinks.writer.settings import WriterLimits
 
 log = structlog.get_logger()
@@ -26,10 +26,10 @@ class PartitionWriter:
         commits: Commits,
         limits: WriterLimits,
         clock: Callable[[], float],
-        pending: Intent | None,
+        committed: Committed,
     ) -> None:
         self.partition = partition
-        self.buffer = BatchBuffer(limits, pending)
+        self.buffer = BatchBuffer(limits, committed.pending)
         self.hurried = False
         self._inserter = inserter
         self._commits = commits
@@ -40,6 +40,7 @@ class PartitionWriter:
         self._ending = False
         self._fenced_at = 0.0
         self._passed: int | None = None
+        self._skipped = self._stored = committed.stored
         self.landed: int | None = None
         """The offset after the last stored record; None until a record was read."""
 
@@ -54,13 +55,24 @@ class PartitionWriter:
         return len(self.buffer) >= self._limits.partition_rows or self.buffer.size >= self._limits.partition_bytes
 
     def feed(self, records: Sequence[Record]) -> range:
-        """Take records, in order. Return the offsets before them that have no record."""
+        """Take records, in order. Return the offsets before them that have no record.
+
+        Records that the store has already are passed over, while the partition is read again.
+        """
+        if self._skipped:
+            records = self._without_stored(records)
         expected = self.buffer.next_offset
         self.buffer.add(records, self._clock())
         if self.landed is None and records:
             self.landed = records[0].offset
         self._fed.set()
         return range(expected, records[0].offset) if expected and records else range(0)
+
+    def _without_stored(self, records: Sequence[Record]) -> Sequence[Record]:
+        missing = [record for record in records if record.offset not in self._skipped]
+        if records and records[-1].offset >= self._skipped.stop:
+            self._skipped = NOTHING  # a topic that is created again begins with the same offsets
+        return missing
 
     def passed(self, position: int) -> range:
         """Note that the consumer has reached ``position``. Return the offsets before it that have no record.
@@ -101,7 +113,7 @@ class PartitionWriter:
                 self._running_bytes = 0
                 following = None if self._ending else self._cut()
                 if following is None:  # otherwise the commit of the next intent covers this batch
-                    await self._commits.submit(self.partition, batch.intent.last + 1)
+                    await self._commit(batch.intent.last + 1)
                     following = await self._next()
                 batch = following
         except LostPartitionError as error:
@@ -119,7 +131,7 @@ class PartitionWriter:
             while self._clock() - self._fenced_at > self._limits.fence_s:
                 # A slow answer proves only that this process was the owner when it asked.
                 asked = self._clock()
-                await self._commits.submit(self.partition, batch.intent.first, batch.intent.metadata())
+                await self._commit(batch.intent.first, batch.intent)
                 self._fenced_at = asked
 
         await self._inserter.insert(self.partition.topic, self.partition.partition, batch, fence)
@@ -144,8 +156,13 @@ class PartitionWriter:
         """Commit past offsets without records. No batch is running."""
         self._passed = None
         if self.landed is None or position > self.landed:
-            await self._commits.submit(self.partition, position)
+            await self._commit(position)
             self.landed = position
+
+    async def _commit(self, offset: int, pending: Intent | None = None) -> None:
+        await self._commits.submit(self.partition, offset, Committed(offset, pending, self._stored).metadata())
+        if offset >= self._stored.stop:
+            self._stored = NOTHING
 
     def _cut(self) -> Batch | None:
         return self.buffer.cut(self._clock(), everything=self.hurried)

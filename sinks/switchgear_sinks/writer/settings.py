@@ -72,6 +72,12 @@ class WriterMetrics:
             ["topic"],
             registry=registry,
         )
+        self.lacking = Gauge(
+            "switchgear_sink_lacking_offsets",
+            "Offsets that Kafka has, that sinks have read, and that this store lacks: it was lost, or it is another one.",
+            ["topic"],
+            registry=registry,
+        )
         self.retries = Counter(
             "switchgear_sink_insert_retries", "Inserts tried again, by ClickHouse's code.", ["code"], registry=registry
         )

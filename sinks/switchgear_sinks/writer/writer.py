@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ import structlog
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, UnknownMemberIdError
-from aiokafka.structs import TopicPartition
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from switchgear.runtime import kafka_log
 from switchgear_schemas.connection import METADATA_MAX_AGE_MS, KafkaConnection
@@ -23,8 +24,9 @@ from switchgear_sinks.store import Store
 from switchgear_sinks.writer.assignment import Assignment, Replacements
 from switchgear_sinks.writer.batches import Record
 from switchgear_sinks.writer.dead_letters import DeadLetters
+from switchgear_sinks.writer.history import HINT, StoreHistory
 from switchgear_sinks.writer.inserter import Inserter
-from switchgear_sinks.writer.offset_commits import CommittedIntents
+from switchgear_sinks.writer.offset_commits import Committed, CommittedOffsets
 from switchgear_sinks.writer.rows import CircuitRows, ExecutionRows
 from switchgear_sinks.writer.settings import WriterLimits, WriterMetrics
 
@@ -34,6 +36,7 @@ _POLL_MS: Final = 100
 _POLL_ROWS: Final = 10_000
 _UPDATE_EVERY_S: Final = 1.0
 _BEGIN_LIMIT_S: Final = 5.0
+_BEGINS_LIMIT_S: Final = 20.0
 _POSITION_LIMIT_S: Final = 0.2
 _START_LIMIT_S: Final = 30.0
 _START_WAIT_S: Final = 1.0
@@ -53,6 +56,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         *,
         limits: WriterLimits | None = None,
         instance_id: str | None = None,
+        rewind: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare without connecting.
@@ -65,6 +69,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             limits: Batch sizes, memory and waiting times.
             instance_id: Static membership. A process that restarts under the same name has its partitions back at once,
                 not only after the end of its session. Must be unique among the sinks.
+            rewind: Read again what the store lacks, from the first offset that Kafka still has.
             clock: Monotonic seconds.
         """
         self.limits = WriterLimits() if limits is None else limits
@@ -74,7 +79,12 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         self._instance_id = instance_id
         self._clock = clock
         self._dead = DeadLetters(connection, topics.dead, metrics)
-        self._committed = CommittedIntents(connection, topics.sink_group)
+        self._committed = CommittedOffsets(connection, topics.sink_group)
+        self._history = StoreHistory(store, topics.sink_group)
+        self._rewind = rewind
+        self._rewinds_later = False
+        self._sought: set[TopicPartition] = set()
+        """Partitions that were set back since the last poll began."""
         self._inserters = {
             topics.executions: Inserter(store, ExecutionRows(), self._dead, metrics, self.limits),
             topics.circuits: Inserter(store, CircuitRows(), self._dead, metrics, self.limits),
@@ -136,19 +146,75 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         """Read what former owners left unfinished, and start to write."""
         try:
-            pending = await self._committed.read(assigned)
+            if not self._history.known:
+                await self._begin_history()
+            committed = await self._set_back(await self._committed.read(assigned))
+        except (CommitFailedError, IllegalStateError) as error:
+            log.info("the partitions moved on at once", why=str(error))
+            return
         except Exception as error:  # noqa: BLE001 - aiokafka would only log it; run() raises it
             self._fail(error)
             return
-        self._metrics.replays.inc(len(pending))
+        to_replay = sum(at.pending is not None for at in committed.values())
+        self._metrics.replays.inc(to_replay)
         self._metrics.lag.clear()
-        log.info("partitions assigned", count=len(assigned), to_replay=len(pending))
+        log.info("partitions assigned", count=len(assigned), to_replay=to_replay)
         self.assignment = Assignment(
-            assigned, self._inserters, pending, self._commit, self.limits, self._clock, self._fail
+            assigned, self._inserters, committed, self._commit, self.limits, self._clock, self._fail
         )
         for partition, records in self._early.items():
             self._feed(partition, records)
         self._early.clear()
+
+    async def _begin_history(self) -> None:
+        """Look whether the store lacks what the group has read. Say so, once per start."""
+        numbers = {topic: self._consumer.partitions_for_topic(topic) or () for topic in self._inserters}
+        everywhere = [TopicPartition(topic, number) for topic, found in numbers.items() for number in found]
+        begins = await asyncio.wait_for(self._consumer.beginning_offsets(everywhere), _BEGINS_LIMIT_S)
+        await self._history.begin(await self._committed.read(everywhere), begins)
+        lacking = self._show_lacking()
+        if lacking and not self._rewind:
+            log.error(
+                "the store lacks events that sinks have read before it was there", offsets=dict(lacking), hint=HINT
+            )
+
+    def _show_lacking(self) -> Counter[str]:
+        lacking = self._history.readable()
+        for topic in self._inserters:
+            self._metrics.lacking.labels(topic).set(lacking[topic])
+        return lacking
+
+    async def _set_back(self, committed: dict[TopicPartition, Committed]) -> dict[TopicPartition, Committed]:
+        """If asked to, commit the first offset that Kafka has where the store lacks what follows. Return the commits as they are now.
+
+        If a batch is pending, it comes first, because its range must stay as it was named. After it, the group is joined again.
+        """
+        await self._history.complete(each for each, at in committed.items() if at.stored)  # set back before a crash
+        if self._rewind and any(map(self._history.lacks_before, committed)):
+            await self._history.read()  # another sink may have had the partition
+        self._show_lacking()
+        lacking = {each: at for each, at in committed.items() if self._history.lacks_before(each)}
+        self._rewinds_later = self._rewind and any(at.pending is not None for at in lacking.values())
+        if not self._rewind or not lacking or self._rewinds_later:
+            return committed
+        begins = await asyncio.wait_for(self._consumer.beginning_offsets([*lacking]), _BEGINS_LIMIT_S)
+        back = {}
+        for partition, at in lacking.items():
+            before = self._history.lacks_before(partition)
+            if begins[partition] < before <= at.offset:
+                back[partition] = Committed(begins[partition], stored=range(before, at.offset))
+        if back:
+            await self._commit({each: OffsetAndMetadata(at.offset, at.metadata()) for each, at in back.items()})
+            for partition, at in back.items():
+                self._consumer.seek(partition, at.offset)
+                self._sought.add(partition)
+                self._early.pop(partition, None)
+            log.info(
+                "reading again what the store lacks", offsets=sum(at.stored.start - at.offset for at in back.values())
+            )
+        await self._history.complete(lacking)
+        self._show_lacking()
+        return committed | back
 
     async def _connect(self) -> None:
         deadline = self._clock() + _START_LIMIT_S
@@ -219,6 +285,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
 
     async def _poll(self) -> dict[TopicPartition, list[Record]]:
         self._guard.refill()
+        self._sought.clear()
         try:
             found: dict[TopicPartition, list[Record]] = await self._consumer.getmany(
                 timeout_ms=_POLL_MS, max_records=_POLL_ROWS
@@ -227,7 +294,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             raise self._refused(str(error) or type(error).__name__) from error
         kafka_log.look(self._consumer)
         await asyncio.sleep(0)  # getmany does not yield while there is more
-        return found
+        return {partition: records for partition, records in found.items() if partition not in self._sought}
 
     def _feed(self, partition: TopicPartition, records: list[Record]) -> None:
         if self.assignment is None:  # fetched before the listener was called
@@ -289,6 +356,9 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             end, position = self._consumer.highwater(partition), await self._position(partition)
             if end is not None and position is not None and position >= end:
                 writer.end_of_log()
+        if self._rewinds_later and not any(each.buffer.pending for each in self.assignment.writers.values()):
+            self._rewinds_later = False
+            self._consumer._coordinator.request_rejoin()  # noqa: SLF001 - aiokafka has no public way to be assigned anew
 
     async def _position(self, partition: TopicPartition) -> int | None:
         try:

@@ -29,7 +29,8 @@ from tests.support.up import Up
 pytestmark = pytest.mark.timeout(400)
 ALL = [
     "settings", "files", "brokers", "topics", "replicas", "permissions", "broker's clock", "workers", "sinks", "alerts",
-    "circuits", "API", "events", "emitters' clocks", "targets", "worker's health", "ClickHouse",
+    "circuits", "API", "events", "emitters' clocks", "targets", "stored history",
+    "worker's health", "ClickHouse",
 ]  # fmt: skip
 
 
@@ -157,12 +158,13 @@ async def test_doctor_names_missing_topics_and_wrong_settings_of_topics_and_goes
     assert topics["status"] == "fail"
     for part in (
         f"Kafka has no topic {names.commands}.",
-        f"{names.executions}: partitions is 3, the settings want 4.",
+        f"{names.executions} has 3 partitions, and circuits are kept in 4 (topic_partitions).",
         f"{names.executions}: message.timestamp.type is CreateTime, the settings want LogAppendTime.",
         f"{names.circuits}: cleanup.policy is delete, the settings want compact.",
     ):
         assert part in topics["seen"]
     assert "switchgear topics ensure" in topics["todo"].splitlines()
+    assert f"--alter --topic {names.executions} --partitions 4" in topics["todo"]
     assert f"--entity-name {names.circuits} --add-config cleanup.policy=compact" in topics["todo"]
     assert found["circuits"]["seen"].startswith("0 circuits followed")
     assert found["workers"] | {"seconds": 0} == found["workers"] | {

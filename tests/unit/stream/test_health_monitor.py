@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from faust.types import TP
 
@@ -21,6 +23,14 @@ async def test_lag_is_healthy_while_batches_are_finished_and_unhealthy_without_t
     assert "stood still" in await worker.problem_after(STALLED_S + 1)
     worker.progressed_at = worker.clock()
     assert await worker.problem_after(0) == ""
+
+
+async def test_the_lag_has_the_records_of_partitions_that_were_added():
+    worker = StandingWorker(end=10, position=4)
+    worker.monitor._watch = SimpleNamespace(problem=None, notice=None, counts={"t.executions": 24, "t.commands": 12})
+    await worker.monitor.look()
+    lag_of = {topic: worker.metrics.lag.labels(f"t.{topic}")._value.get() for topic in ("executions", "commands")}
+    assert lag_of == {"executions": 12, "commands": 6}
 
 
 @pytest.mark.slow

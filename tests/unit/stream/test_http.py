@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+from types import SimpleNamespace
 
 import aiohttp
 import pytest
@@ -38,6 +39,22 @@ async def test_health_readiness_and_metrics_are_served(worker):
             assert answer.status == 503
         async with client.get("/healthz") as answer:
             assert (answer.status, (await answer.json())["problem"]) == (503, "broken")
+
+
+@pytest.mark.slow
+async def test_a_notice_about_the_topics_leaves_a_worker_healthy_and_a_problem_does_not(worker):
+    topics = SimpleNamespace(problem=None, notice="8 partitions", counts={})
+    worker.monitor._watch = topics
+    handler = build_http(worker, worker.monitor, worker.metrics)
+    async with (
+        serving(handler, "127.0.0.1:0") as port,
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
+    ):
+        async with client.get("/healthz") as answer:
+            assert (answer.status, (await answer.json())["notice"]) == (200, "8 partitions")
+        topics.problem = "no topic"
+        async with client.get("/healthz") as answer:
+            assert (answer.status, (await answer.json())["problem"]) == (503, "no topic")
 
 
 async def test_an_address_in_use_is_an_error_that_names_the_setting(worker):

@@ -10,6 +10,7 @@ from aiokafka.errors import GroupAuthorizationFailedError, GroupLoadInProgressEr
 from switchgear_cli.doctor.checks import Check, SkippedError, run_checks
 from switchgear_cli.doctor.kafka import (
     KafkaChecks,
+    _agree,
     _described,
     alerts_finding,
     clock_finding,
@@ -45,6 +46,30 @@ def test_a_missing_topic_is_a_failure_with_the_command_that_creates_it():
     (found,) = topic_findings(TopicReport(NAMES.circuits, "missing"), SETTINGS)
     assert (found.status, found.todo) == ("fail", "switchgear topics ensure")
     assert NAMES.circuits in found.seen
+
+
+@table(
+    ("topic", "found", "status", "todo"),
+    [
+        (NAMES.executions, "24", "warn", "Leave SWITCHGEAR_TOPIC_PARTITIONS as it is"),
+        (NAMES.circuits, "1", "fail", f"--alter --topic {NAMES.circuits} --partitions 12"),
+        (NAMES.dead, "1", "warn", ""),
+    ],
+)
+def test_a_topic_with_other_partitions_than_the_rest_does_not_make_the_setting_wrong(topic, found, status, todo):
+    report = TopicReport(topic, "differs", (Difference("partitions", "12", found),))
+    (finding,) = topic_findings(report, SETTINGS, agreed=False)
+    assert (finding.status, todo in finding.todo) == (status, True)
+    assert "TOPIC_PARTITIONS=" not in finding.todo
+
+
+def test_topics_agree_if_all_but_the_dead_letters_have_the_same_partitions():
+    same = [
+        TopicReport(name, "differs", (Difference("partitions", "12", "4"),))
+        for name in (NAMES.executions, NAMES.circuits)
+    ]
+    assert _agree([*same, TopicReport(NAMES.dead, "ok")], SETTINGS)
+    assert not _agree([*same, TopicReport(NAMES.commands, "ok")], SETTINGS)
 
 
 @table(

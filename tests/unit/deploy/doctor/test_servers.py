@@ -10,7 +10,7 @@ import pytest
 
 from switchgear_cli.discovery import API, KAFKA, find_system
 from switchgear_cli.doctor.checks import SkippedError
-from switchgear_cli.doctor.servers import ServerChecks, Workers, emitters_finding, workers_of
+from switchgear_cli.doctor.servers import ServerChecks, Workers, emitters_finding, history_finding, workers_of
 from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.up_record import LOCK_NAME, UpRecord
 from switchgear_schemas.settings import Settings
@@ -102,6 +102,7 @@ async def look(workers):
         (200, {"status": "ready", "partitions": [0, 1]}, "ok", "Ready: "),
         (503, {"status": "waiting", "reason": "older workers run", "partitions": []}, "warn", "older workers run"),
         (503, {"problem": "stuck", "partitions": []}, "fail", "stuck"),
+        (200, {"status": "ready", "notice": "8 partitions", "partitions": [0]}, "warn", "8 partitions"),
         (200, {"status": "ready"}, "fail", "is not a worker"),
     ],
 )
@@ -168,3 +169,14 @@ async def test_the_clocks_are_not_checked_where_the_api_is_older_or_the_token_ma
         pytest.raises(SkippedError),
     ):
         await ServerChecks(Settings(api_url=url), [], Workers([]), 5).emitters()
+
+
+def test_a_store_that_lacks_nothing_is_fine():
+    assert history_finding([]).status == "ok"
+
+
+def test_a_store_that_lacks_what_sinks_have_read_is_a_failure_with_the_way_out():
+    finding = history_finding([["t.executions", "240"]])
+    assert finding.status == "fail"
+    assert "240 of t.executions" in finding.seen
+    assert "switchgear sink --rewind" in finding.todo

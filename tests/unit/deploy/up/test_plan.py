@@ -24,8 +24,8 @@ def planned(defaults):
     """`planned(settings, …)`: the plan of a request, on ports that are held until the end of the test."""
     with ExitStack() as stack:
 
-        def make(settings, named=None, *, workers=1, demo=False):
-            request = UpRequest(settings, named or {}, workers, demo)
+        def make(settings, named=None, *, workers=1, demo=False, rewind=False):
+            request = UpRequest(settings, named or {}, workers, demo, rewind)
             request.check()
             alerts = settings.alerts_file is not None
             held = stack.enter_context(held_ports(request.ports, workers=workers, alerts=alerts))
@@ -38,6 +38,11 @@ def test_every_component_has_a_port_of_its_own(planned, settings):
     plan = planned(settings, workers=3)
     ports = [plan.kafka_port, plan.api_port, plan.gateway_port, plan.otlp_port, *plan.worker_ports]
     assert len(set(ports)) == 7
+
+
+def test_the_sink_reads_again_what_its_store_lacks_only_if_asked_to(planned, settings):
+    assert planned(settings).sink_arguments == ["sink", "--instance-id", "up"]
+    assert planned(settings, rewind=True).sink_arguments == ["sink", "--instance-id", "up", "--rewind"]
 
 
 def test_requested_ports_are_taken(planned, settings):

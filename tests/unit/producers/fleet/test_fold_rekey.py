@@ -39,6 +39,24 @@ def test_originals_and_copies_of_one_tool_have_fences_of_their_own():
     assert world.row().fences[WRONG] == 2
 
 
+def test_an_event_in_a_partition_that_was_added_is_counted_once_by_its_owner():
+    world = World(added=4)
+    world.append(event(), partition=OWNER + 4)
+    world.run(crash="after_outputs")
+    world.run_all()
+    assert not world.dead
+    assert world.row().total_calls == 1
+    assert world.row().fences == {OWNER + 4: 0}
+
+
+def test_a_copy_from_a_partition_that_no_topic_has_is_a_dead_letter():
+    world = World(added=1)
+    world.append(event(), headers=[(REKEYED, b"5:0")])
+    world.run_all()
+    (letter,) = world.dead
+    assert REKEYED in letter.reason
+
+
 def test_a_null_key_in_the_right_partition_is_counted_where_it_is():
     world = World()
     world.append(event()).key = None

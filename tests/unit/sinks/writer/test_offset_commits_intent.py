@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from switchgear_sinks.writer.offset_commits import Intent
+from switchgear_sinks.writer.offset_commits import NOTHING, Committed, Intent
 from tests.support.table import table
 
 
@@ -41,3 +41,25 @@ def test_token_depends_on_range_topic_and_partition(intent: Intent, topic: str, 
 def test_same_offsets_of_a_recreated_topic_have_another_token() -> None:
     before, after = Intent(0, 99, 1_000), Intent(0, 99, 2_000)
     assert before.token("executions", 0) != after.token("executions", 0)
+
+
+@table(
+    "committed",
+    [
+        Committed(5),
+        Committed(5, Intent(5, 9, 1_795_262_400_000)),
+        Committed(5, stored=range(7, 20)),
+        Committed(5, Intent(5, 9, 3), range(7, 20)),
+    ],
+)
+def test_a_commit_is_read_back_from_its_metadata(committed: Committed) -> None:
+    assert Committed.parse(committed.offset, committed.metadata()) == committed
+
+
+def test_a_commit_past_what_the_store_has_no_longer_says_what_that_was() -> None:
+    assert Committed(20, stored=range(7, 20)).metadata() == ""
+
+
+@table("metadata", ["", None, "stored:", "stored:7", "stored:a-b", "stored:1-2:3", "mine"])
+def test_other_metadata_says_nothing_of_the_store(metadata: str | None) -> None:
+    assert Committed.parse(5, metadata) == Committed(5, None, NOTHING)

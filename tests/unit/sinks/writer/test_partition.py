@@ -12,7 +12,7 @@ from aiokafka.structs import TopicPartition
 
 from switchgear_sinks.writer.assignment import Assignment
 from switchgear_sinks.writer.batches import RECORD_BYTES, Batch
-from switchgear_sinks.writer.offset_commits import Commits, Intent
+from switchgear_sinks.writer.offset_commits import Commits, Committed, Intent
 from switchgear_sinks.writer.partition import PartitionWriter
 from switchgear_sinks.writer.settings import WriterLimits
 from tests.support.records import NOON_MS, records
@@ -57,10 +57,11 @@ class World:
 
 @asynccontextmanager
 async def writing(
-    world: World, pending: Intent | None = None
+    world: World, pending: Intent | None = None, stored: range = range(0)
 ) -> AsyncIterator[tuple[PartitionWriter, asyncio.Task[None]]]:
     commits = Commits(world.commit)
-    writer = PartitionWriter(HERE, world, commits, LIMITS, world.clock, pending)  # type: ignore[arg-type]
+    committed = Committed(0, pending, stored)
+    writer = PartitionWriter(HERE, world, commits, LIMITS, world.clock, committed)  # type: ignore[arg-type]
     tasks = [asyncio.create_task(writer.run()), asyncio.create_task(commits.run())]
     try:
         yield writer, tasks[0]
@@ -114,6 +115,43 @@ async def test_an_attempt_soon_after_needs_no_new_fence() -> None:
         writer.feed(records(b"a", b"b"))
         await world.until(5)
         assert world.said == [named(0, 1), "failed", "failed", inserted(0, 1), "commit 2"]
+
+
+async def test_what_the_store_has_already_is_passed_over_and_each_commit_says_so_until_then() -> None:
+    world = World()
+    async with writing(world, stored=range(3, 6)) as (writer, _):
+        writer.feed(records(*[b"x"] * 8))
+        writer.hurry()
+        await world.until(7)
+        assert world.said == [
+            f"{named(0, 1)} stored:3-6",
+            inserted(0, 1),
+            f"{named(2, 6)} stored:3-6",
+            f"insert executions-3-2-6-{NOON_MS}",
+            named(7, 7),
+            inserted(7, 7),
+            "commit 8",
+        ]
+
+
+async def test_a_partition_that_ends_with_what_the_store_has_is_committed_to_its_end() -> None:
+    world = World()
+    async with writing(world, stored=range(2, 4)) as (writer, _):
+        writer.feed(records(*[b"x"] * 4))
+        await world.until(3)
+        assert world.said == [f"{named(0, 1)} stored:2-4", inserted(0, 1), "commit 2 stored:2-4"]
+        writer.passed(4)
+        await world.until(4)
+        assert world.said[3] == "commit 4"
+
+
+async def test_a_topic_that_is_created_again_after_a_rewind_is_stored_from_its_beginning() -> None:
+    world = World()
+    async with writing(world, stored=range(1, 3)) as (writer, _):
+        writer.feed(records(*[b"x"] * 4))
+        writer.feed(records(b"x", first=4))
+        await world.until(3)
+        assert not writer._skipped
 
 
 def sleeping(world: World, seconds: float) -> Callable[[], None]:
