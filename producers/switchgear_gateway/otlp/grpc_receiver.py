@@ -10,9 +10,10 @@ import grpc
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES, Encoding, TooManyRecordsError, UnreadableBodyError
+from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES
 from switchgear_gateway.otlp.ingest import Answer, Ingest
 from switchgear_gateway.otlp.submission import NotAllowedError, Sender, SenderOf, TryAgainError
+from switchgear_gateway.otlp.unreadable import Encoding, TooManyRecordsError, UnreadableBodyError
 from switchgear_schemas.errors import SwitchgearError
 
 Context = grpc.aio.ServicerContext[Any, Any]

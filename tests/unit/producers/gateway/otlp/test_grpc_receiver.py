@@ -12,9 +12,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceS
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from switchgear_gateway.otlp.decoding import MAX_RECORDS
 from switchgear_gateway.otlp.grpc_receiver import serving_otlp_grpc
 from switchgear_gateway.otlp.ingest import Ingest
+from switchgear_gateway.otlp.parts import MAX_RECORDS
 from switchgear_gateway.otlp.submission import NotAllowedError, Result
 from switchgear_schemas.errors import SwitchgearError
 from tests.unit.producers.gateway.otlp.support import TOOL, Kafka, empty_spans, log_request, sample, span_request
