@@ -12,8 +12,9 @@ from starlette.routing import Route
 
 from switchgear_access.middleware import principal_of
 from switchgear_access.problem import ProblemError
+from switchgear_access.turns import Turn
 from switchgear_gateway.bodies import Budget, read_body
-from switchgear_gateway.checking import MOST_WARNINGS, Checked, check_executions
+from switchgear_gateway.checking import MOST_WARNINGS, Checked, check_in_turn
 from switchgear_gateway.clients import Leaving
 from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.publisher import Publisher, Submission
@@ -23,6 +24,8 @@ MAX_ITEMS: Final = 10_000
 MAX_REASONS: Final = 100
 _MAX_COMMAS: Final = 50 * MAX_ITEMS
 """In a JSON array. An execution with all its fields has 30."""
+_BYTES_PER_COMMA: Final = 8
+"""Each value of an array takes 64 bytes until it is decoded. A field with its name is longer than this."""
 _NDJSON: Final = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
 _JSON: Final = "application/json"
 _array: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -46,12 +49,15 @@ class ExecutionRoutes:
 
     async def post(self, request: Request) -> Response:
         """Take executions: NDJSON or a JSON array."""
-        with self._budget.request() as held:
+        principal, turn = principal_of(request.scope), Turn()
+        with self._budget.request(principal.credential) as held:
             body = await read_body(request, held)
-            checked = check_executions(
-                _items(body, request.headers.get("content-type", "")), principal_of(request.scope), self._clocks
-            )
+            held.add(len(body))  # the executions, taken apart
+            items = _items(body, request.headers.get("content-type", ""))
             del body
+            await turn.pause()
+            checked = await check_in_turn(items, principal, turn, self._clocks)
+            del items
             self._publisher.rejected += len(checked.rejected)
             leaving = Leaving(request)
             try:
@@ -129,6 +135,12 @@ def _items(body: bytes, content_type: str) -> list[bytes]:
         found = [line for line in body.split(b"\n") if line and not line.isspace()]
     elif kind == _JSON:
         _check_values(body.count(b","), _MAX_COMMAS)
+        if body.count(b",") > max(MAX_ITEMS, len(body) // _BYTES_PER_COMMA):
+            raise ProblemError(
+                413,
+                "The JSON array has too many values for its size.",
+                "Send one object a line as application/x-ndjson.",
+            )
         try:
             found = [bytes(item) for item in _array(body)]
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:

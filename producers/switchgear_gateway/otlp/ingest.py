@@ -34,6 +34,7 @@ _LARGE: Final[Mapping[Encoding, int]] = {"protobuf": 65_536, "json": 16_384}
 _BATCH_FACTOR: Final = 5
 _BATCH_BYTES: Final = 4 * 1_048_576
 """The calls of a request are sent together if they take less than this, or less than so many times its size."""
+_MOST_BYTES: Final = 16 * 1_048_576
 _MOST_CALLS: Final = 1_000
 """Calls that are sent together."""
 _END: Final = b"end"
@@ -47,6 +48,11 @@ _ATTEMPTS: Final = 20
 _RETRY_S: Final = 1.0
 _MOST_UNSENT: Final = 10_000
 _MOST_REASONS: Final = 3
+
+
+def cost_of_calls(body: bytes) -> int:
+    """Return how much memory the records and calls of a request take at most, besides its body."""
+    return min(_BATCH_FACTOR * len(body), _MOST_BYTES)
 
 
 class Answer(NamedTuple):
@@ -144,7 +150,7 @@ class Ingest:
         resent: bool,
     ) -> Answer:
         """Take a request part by part. The calls of a small one, and of most large ones, are counted and sent together."""
-        turn, most = Turn(), max(_BATCH_BYTES, _BATCH_FACTOR * len(body))
+        turn, most = Turn(), min(max(_BATCH_BYTES, _BATCH_FACTOR * len(body)), _MOST_BYTES)
         rejected, reasons = 0, dict[str, None]()
         found: Calls[R] = Calls()
         for part in chain(parts_of(body, encoding), [_END]):
