@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -12,12 +11,13 @@ from typing import Final
 from starlette.requests import ClientDisconnect, Request
 
 from switchgear_access.problem import ProblemError
+from switchgear_access.turns import Turn
 
 MAX_BODY_BYTES: Final = 8 * 1_048_576
 """The largest request as it is sent."""
 MAX_UNPACKED_BYTES: Final = 32 * 1_048_576
 """The largest request after unpacking."""
-MAX_HELD_BYTES: Final = 128 * 1_048_576
+MAX_HELD_BYTES: Final = 160 * 1_048_576
 """Memory of all requests in progress: their bodies, and what is made of them. Those with one token have at most half of it."""
 _ACCEPTS: Final = {"Accept-Encoding": "gzip"}
 _GZIP: Final = 31
@@ -146,7 +146,7 @@ async def unpacked(body: bytes, held: Held, *, limit: int) -> bytes:
         ProblemError: The body is broken or too large, or all requests together hold too much.
     """
     found: list[bytes] = []
-    size, members, rest = 0, 0, body
+    size, members, rest, turn = 0, 0, body, Turn()
     try:
         while rest:  # a gzip file may have several members
             members += 1
@@ -157,19 +157,19 @@ async def unpacked(body: bytes, held: Held, *, limit: int) -> bytes:
                 if size < _INLINE:
                     part = unpacker.decompress(rest, _CHUNK)
                 else:
-                    part = await asyncio.to_thread(unpacker.decompress, rest, _CHUNK)
+                    part = await turn.in_thread(unpacker.decompress, rest, _CHUNK)
                 rest = unpacker.unconsumed_tail
                 size += len(part)
                 if size > limit:
                     raise ProblemError(
                         413, f"The body unpacks to more than {limit:,} bytes.", "Send it in smaller parts."
                     )
-                held.add(len(part))
+                held.add(2 * len(part))  # until the parts are one
                 found.append(part)
             if not unpacker.eof:
                 raise ProblemError(400, "The gzip body ends too early.")
             rest = unpacker.unused_data
     except zlib.error as error:
         raise ProblemError(400, f"The body isn't gzip: {error}.") from None
-    held.release(len(body))
+    held.release(len(body) + size)
     return found[0] if len(found) == 1 else b"".join(found)

@@ -26,6 +26,8 @@ _MAX_COMMAS: Final = 50 * MAX_ITEMS
 """In a JSON array. An execution with all its fields has 30."""
 _BYTES_PER_COMMA: Final = 8
 """Each value of an array takes 64 bytes until it is decoded. A field with its name is longer than this."""
+_STEP_BYTES: Final = 1_048_576
+"""So much of a body is taken apart before others go on."""
 _NDJSON: Final = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
 _JSON: Final = "application/json"
 _array: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -53,9 +55,9 @@ class ExecutionRoutes:
         with self._budget.request(principal.credential) as held:
             body = await read_body(request, held)
             held.add(len(body))  # the executions, taken apart
-            items = _items(body, request.headers.get("content-type", ""))
-            del body
             await turn.pause()
+            items = await _items(body, request.headers.get("content-type", ""), turn)
+            del body
             checked = await check_in_turn(items, principal, turn, self._clocks)
             del items
             self._publisher.rejected += len(checked.rejected)
@@ -63,7 +65,7 @@ class ExecutionRoutes:
             try:
                 # A client that has gone may have sent these to another gateway meanwhile: this one was stopped, or cut off, for a while.
                 resent = _is_true(request.headers.get("switchgear-resent")) or await leaving.already()
-                submission = self._publisher.submit(checked.runs, resent=resent)
+                submission = await self._publisher.submit(checked.runs, turn, resent=resent)
                 if "respond-async" in request.headers.get("prefer", "").lower():
                     content = {"queued": checked.sendable, "rejected": _reasons(checked.rejected)} | _warned(checked)
                     return Response(_encode(content), 202, {"Preference-Applied": "respond-async"}, _JSON)
@@ -128,11 +130,17 @@ class ExecutionRoutes:
         return {"/v1/executions": {"post": operation}}
 
 
-def _items(body: bytes, content_type: str) -> list[bytes]:
+async def _items(body: bytes, content_type: str, turn: Turn) -> list[bytes]:
+    found: list[bytes] = []
     kind = content_type.partition(";")[0].strip().lower()
     if kind in _NDJSON:
         _check_values(body.count(b"\n"), 2 * MAX_ITEMS)
-        found = [line for line in body.split(b"\n") if line and not line.isspace()]
+        at = 0
+        while at < len(body):
+            end = body.find(b"\n", at + _STEP_BYTES) + 1 or len(body)
+            found += [line for line in body[at:end].split(b"\n") if line and not line.isspace()]
+            at = end
+            await turn.pause()
     elif kind == _JSON:
         _check_values(body.count(b","), _MAX_COMMAS)
         if body.count(b",") > max(MAX_ITEMS, len(body) // _BYTES_PER_COMMA):
@@ -142,13 +150,16 @@ def _items(body: bytes, content_type: str) -> list[bytes]:
                 "Send one object a line as application/x-ndjson.",
             )
         try:
-            found = [bytes(item) for item in _array(body)]
+            items = _array(body)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise ProblemError(
                 400,
                 f"The body isn't a JSON array: {str(error)[:200]}.",
                 "Send [{…}, {…}], or one object a line as application/x-ndjson.",
             ) from None
+        for item in items:
+            found.append(bytes(item))
+            await turn.pause()
     else:
         raise ProblemError(
             415, f"The content type {content_type!r:.100} is unknown.", "Use application/x-ndjson or application/json."

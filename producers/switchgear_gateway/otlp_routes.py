@@ -86,7 +86,7 @@ class Senders:
             await turn.pause()
         checked = await check_in_turn(items, principal, turn)
         try:
-            submission = self._publisher.submit(checked.runs, resent=resent)
+            submission = await self._publisher.submit(checked.runs, turn, resent=resent)
         except ProblemError as error:
             return Result(retry_after_s=float(error.headers.get("Retry-After", _RETRY_S)))
         unknown = await submission.wait()

@@ -111,7 +111,10 @@ def _protobuf_parts(body: bytes) -> Iterator[bytes | None]:
                     if found == _PATH[2]
                 )
                 for some in _gathered(records, PART_BYTES + len(resource) + len(head)):
-                    yield _field(_PATH[0], resource + _field(_PATH[1], head + b"".join(some)))
+                    inner = len(head) + sum(map(len, some))
+                    scope = _tag(_PATH[1], inner)
+                    request = _tag(_PATH[0], len(resource) + len(scope) + inner)
+                    yield b"".join((request, resource, scope, head, *some))
 
 
 def _checked(body: bytes) -> Iterator[None]:
@@ -146,13 +149,14 @@ def _head(body: bytes, at: int, end: int, nested: int, also: int = 0) -> bytes:
     return b"".join(found)
 
 
-def _field(number: int, content: bytes) -> bytes:
-    size, left = bytearray([number << 3 | _LEN]), len(content)
-    while left > 127:
-        size.append(left & 127 | 128)
-        left >>= 7
-    size.append(left)
-    return bytes(size) + content
+def _tag(number: int, size: int) -> bytes:
+    """Return what stands before the content of a field."""
+    found = bytearray([number << 3 | _LEN])
+    while size > 127:
+        found.append(size & 127 | 128)
+        size >>= 7
+    found.append(size)
+    return bytes(found)
 
 
 # -- JSON --------------------------------------------------------------------------------------------------------------
