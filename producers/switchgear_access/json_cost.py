@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Final
 
 OBJECT: Final = 130
@@ -21,35 +22,34 @@ _CHUNK: Final = 262_144
 def is_dear(text: bytes) -> bool:
     """Return whether the values of a JSON text would take too much memory or time."""
     most = len(text) + min(max(FACTOR * len(text), ALWAYS), MOST)
-    return _cost(text) + len(text) > most and cost_of(text) > most
+    return _cost(text, text.count) > most and cost_of(text) > most
 
 
 def cost_of(text: bytes) -> int:
     """Return about how many bytes of memory the values of a JSON text take. What stands in texts doesn't count as values."""
-    return len(text) + _cost(text, outside=True)
+    outside = list(_outside(text))
+    return _cost(text, lambda character: sum(each.count(character) for each in outside))
 
 
 def commas_in(text: bytes) -> int:
     """Return how many commas stand outside of texts."""
-    return _count(text, b",")
+    return sum(each.count(b",") for each in _outside(text))
 
 
-def _cost(text: bytes, *, outside: bool = False) -> int:
-    count = _count if outside else bytes.count
-    of_values = OBJECT * count(text, b"{") + ARRAY * count(text, b"[") + ITEM * count(text, b",")
-    return of_values + QUOTE * text.count(b'"')
+def _cost(text: bytes, count: Callable[[bytes], int]) -> int:
+    of_values = OBJECT * count(b"{") + ARRAY * count(b"[") + ITEM * count(b",")
+    return len(text) + of_values + QUOTE * text.count(b'"')
 
 
-def _count(text: bytes, what: bytes) -> int:
-    """Return how often a character stands outside of texts.
+def _outside(text: bytes) -> Iterator[bytes]:
+    """Yield what stands outside of texts.
 
-    A text without escaped quotes is split at its quotes: every other part is outside. It is done in chunks, because the parts of a
-    whole body would take much more memory than the body.
+    Without escaped quotes, every other part between quotes is outside. A text is split in chunks, because the parts of a whole body
+    would take much more memory than the body.
     """
     plain = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    found, outside = 0, True
+    outside = True
     for at in range(0, len(plain), _CHUNK):
         parts = plain[at : at + _CHUNK].split(b'"')
-        found += sum(part.count(what) for part in parts[0 if outside else 1 :: 2])
+        yield b"".join(parts[0 if outside else 1 :: 2])
         outside ^= len(parts) % 2 == 0
-    return found

@@ -103,14 +103,15 @@ def check_executions(
         try:
             if execution is None:
                 execution = _decoded(item)  # noqa: PLW2901
+            message = _redacted(execution.error_message) if execution.error_message else execution.error_message
             if (
                 restricted
                 or execution.metric_id is None
                 or execution.recorded_at is None
                 or not execution.emitter_id
-                or (execution.error_message and _redacted(execution.error_message) != execution.error_message)
+                or message != execution.error_message
             ):
-                item = _completed(item, execution, principal, now)  # noqa: PLW2901 - a name for each would cost time
+                item = _completed(item, execution, principal, now, message)  # noqa: PLW2901 - a name for each would cost time
         except InvalidExecutionError as error:
             rejected.append((index, str(error)))
             continue
@@ -133,7 +134,7 @@ def _decoded(item: bytes) -> Execution:
     return decode_execution(item)
 
 
-def _completed(item: bytes, execution: Execution, principal: Principal, now: datetime) -> bytes:
+def _completed(item: bytes, execution: Execution, principal: Principal, now: datetime, message: str | None) -> bytes:
     tenant, tools = principal.tenant, principal.tools
     if tenant is not None and execution.tenant and execution.tenant != tenant:
         raise InvalidExecutionError("tenant", f"the token may send for the tenant {tenant!r} only")
@@ -148,10 +149,8 @@ def _completed(item: bytes, execution: Execution, principal: Principal, now: dat
         added["emitter_id"] = principal.name
     if tenant is not None and not execution.tenant:
         added["tenant"] = tenant
-    if execution.error_message is not None:
-        message = _redacted(execution.error_message)
-        if message != execution.error_message:
-            added["error_message"] = message
+    if message != execution.error_message:
+        added["error_message"] = message
     return _with(item, added) if added else item
 
 

@@ -17,7 +17,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -291,7 +291,7 @@ async def half_logins() -> Cost:
     return watch, str(answer), 140
 
 
-ATTACKS: dict[str, Callable[[], Awaitable[Cost]]] = {
+ATTACKS: dict[str, Callable[[], Coroutine[Any, Any, Cost]]] = {
     each.__name__: each
     for each in (
         half_logins, tracebacks, tools, large_executions, empty_values, empty_attributes, empty_attributes_30, empty_spans,

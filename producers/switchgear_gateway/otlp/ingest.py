@@ -35,7 +35,7 @@ _BATCH_FACTOR: Final = 5
 _BATCH_BYTES: Final = 4 * 1_048_576
 """The calls of a request are sent together if they take less than this, or less than so many times its size."""
 _MOST_BYTES: Final = 16 * 1_048_576
-_MOST_CALLS: Final = 1_000
+_MOST_CALLS: Final = 512
 """Calls that are sent together."""
 _END: Final = b"end"
 """After the last part."""

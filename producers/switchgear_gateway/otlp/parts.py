@@ -98,23 +98,21 @@ def _varint(body: bytes, at: int, end: int) -> tuple[int, int]:
 
 def _protobuf_parts(body: bytes) -> Iterator[bytes | None]:
     yield from _checked(body)
-    for number, begin, at, end in fields_in(body, 0, len(body)):
-        if number != _PATH[0]:
-            continue
-        resource = _head(body, at, end, _PATH[1])
-        for of_scope, _, scope_at, scope_end in fields_in(body, at, end):
-            if of_scope == _PATH[1]:
-                head = _head(body, scope_at, scope_end, _PATH[2], len(resource))
-                records = (
-                    body[begin:ends]
-                    for found, begin, _, ends in fields_in(body, scope_at, scope_end)
-                    if found == _PATH[2]
-                )
-                for some in _gathered(records, PART_BYTES + len(resource) + len(head)):
-                    inner = len(head) + sum(map(len, some))
-                    scope = _tag(_PATH[1], inner)
-                    request = _tag(_PATH[0], len(resource) + len(scope) + inner)
-                    yield b"".join((request, resource, scope, head, *some))
+    for number, _, at, end in fields_in(body, 0, len(body)):
+        if number == _PATH[0]:
+            resource = _head(body, at, end, _PATH[1])
+            for some in _gathered(_protobuf_scopes(body, at, end, len(resource)), PART_BYTES + len(resource)):
+                yield b"".join((_tag(_PATH[0], len(resource) + sum(map(len, some))), resource, *some))
+
+
+def _protobuf_scopes(body: bytes, at: int, end: int, also: int) -> Iterator[bytes]:
+    """Yield the scopes of a resource, each with some of its records. ``also`` is the size of the resource."""
+    for number, _, begin, stop in fields_in(body, at, end):
+        if number == _PATH[1]:
+            head = _head(body, begin, stop, _PATH[2], also)
+            records = (body[first:last] for found, first, _, last in fields_in(body, begin, stop) if found == _PATH[2])
+            for some in _gathered(records, PART_BYTES + len(head)):
+                yield b"".join((_tag(_PATH[1], len(head) + sum(map(len, some))), head, *some))
 
 
 def _checked(body: bytes) -> Iterator[None]:
@@ -162,14 +160,14 @@ def _tag(number: int, size: int) -> bytes:
 # -- JSON --------------------------------------------------------------------------------------------------------------
 
 
-class _Scope(msgspec.Struct):
+class _Scope(msgspec.Struct, gc=False):
     scope: Raw = _EMPTY
     spans: list[Raw] | None = None
     logRecords: list[Raw] | None = None  # noqa: N815 - OTLP's name
     log_records: list[Raw] | None = None
 
 
-class _Resource(msgspec.Struct):
+class _Resource(msgspec.Struct, gc=False):
     resource: Raw = _EMPTY
     scopeSpans: list[_Scope] | None = None  # noqa: N815
     scope_spans: list[_Scope] | None = None
@@ -177,7 +175,7 @@ class _Resource(msgspec.Struct):
     scope_logs: list[_Scope] | None = None
 
 
-class _Request(msgspec.Struct):
+class _Request(msgspec.Struct, gc=False):
     resourceSpans: list[_Resource] | None = None  # noqa: N815
     resource_spans: list[_Resource] | None = None
     resourceLogs: list[_Resource] | None = None  # noqa: N815
@@ -187,9 +185,10 @@ class _Request(msgspec.Struct):
 _request: Final = msgspec.json.Decoder(_Request).decode
 _RECORDS: Final = {"Spans": ("spans",), "Logs": ("logRecords", "log_records")}
 _JSON_PART: Final = {
-    "Spans": b'{"resourceSpans":[{%b"scopeSpans":[{%b"spans":[%b]}]}]}',
-    "Logs": b'{"resourceLogs":[{%b"scopeLogs":[{%b"logRecords":[%b]}]}]}',
+    "Spans": b'{"resourceSpans":[{%b"scopeSpans":[%b]}]}',
+    "Logs": b'{"resourceLogs":[{%b"scopeLogs":[%b]}]}',
 }
+_JSON_SCOPE: Final = {"Spans": b'{%b"spans":[%b]}', "Logs": b'{%b"logRecords":[%b]}'}
 
 
 def _json_parts(body: bytes) -> Iterator[bytes | None]:
@@ -204,29 +203,40 @@ def _json_parts(body: bytes) -> Iterator[bytes | None]:
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise UnreadableBodyError(f"The body isn't a request in json: {str(error)[:200]}.") from None
     yield None
-    _check_numbers(given)
-    for kind in ("Spans", "Logs"):
+    yield from _check_numbers(given)
+    for kind in _RECORDS:
         for resource in _all(given, f"resource{kind}", f"resource_{kind.lower()}"):
-            for scope in _all(resource, f"scope{kind}", f"scope_{kind.lower()}"):
-                head = _json_head(resource.resource, b"resource"), _json_head(scope.scope, b"scope")
-                _check_head(sum(map(len, head)))
-                records = map(bytes, _all(scope, *_RECORDS[kind]))
-                for some in _gathered(records, PART_BYTES + sum(map(len, head))):
-                    yield _JSON_PART[kind] % (*head, b",".join(some))
+            head = _json_head(resource.resource, b"resource")
+            for some in _gathered(_json_scopes(resource, kind, len(head)), PART_BYTES + len(head)):
+                yield _JSON_PART[kind] % (head, b",".join(some))
 
 
-def _check_numbers(given: _Request) -> None:
-    """Count the resources, scopes and records.
+def _json_scopes(resource: _Resource, kind: str, also: int) -> Iterator[bytes]:
+    """Yield the scopes of a resource, each with some of its records. ``also`` is the size of the resource."""
+    for scope in _all(resource, f"scope{kind}", f"scope_{kind.lower()}"):
+        head = _json_head(scope.scope, b"scope")
+        _check_head(len(head) + also)
+        for some in _gathered(map(bytes, _all(scope, *_RECORDS[kind])), PART_BYTES + len(head)):
+            yield _JSON_SCOPE[kind] % (head, b",".join(some))
+
+
+def _check_numbers(given: _Request) -> Iterator[None]:
+    """Count the resources, scopes and records. Yield now and then.
 
     Raises:
         TooManyRecordsError: There are too many.
     """
     for kind in _RECORDS:
         resources = _all(given, f"resource{kind}", f"resource_{kind.lower()}")
-        scopes = [each for one in resources for each in _all(one, f"scope{kind}", f"scope_{kind.lower()}")]
-        records = sum(len(_all(each, *_RECORDS[kind])) for each in scopes)
-        if max(len(resources), len(scopes), records) > MAX_RECORDS:
-            raise too_many_records()
+        scopes = records = 0
+        for resource in resources:
+            for scope in _all(resource, f"scope{kind}", f"scope_{kind.lower()}"):
+                scopes += 1
+                records += len(_all(scope, *_RECORDS[kind]))
+                if scopes % _LOOK_EVERY == 0:
+                    yield None
+            if max(len(resources), scopes, records) > MAX_RECORDS:
+                raise too_many_records()
 
 
 def _all(given: msgspec.Struct, *names: str) -> list[Any]:

@@ -108,7 +108,7 @@ async def json_body(request: Request, kind: type[_Body], sample: str, known: tup
     except ClientDisconnect:
         raise BadRequestError("The connection ended before the body did.") from None
     if is_dear(bytes(content)):
-        raise BadRequestError("The body has too many values for its size.", hint=sample)
+        raise BadRequestError("The body is not as expected: it has too many values for its size.", hint=sample)
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

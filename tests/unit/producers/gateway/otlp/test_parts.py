@@ -60,7 +60,7 @@ def test_the_parts_of_a_recorded_request_have_its_records_in_their_order(path, s
     except UnreadableBodyError:
         kind, read, whole = ExportLogsServiceRequest, logs_from, logs_from(body, "protobuf")
     found = [flat(read(part, "protobuf")) for part in cut(body)]
-    assert size > 1 or len(found) == len(flat(whole))
+    assert size > 1 or len(found) > len(body) // 8_192
     assert [each for part in found for each in part] == flat(whole)
     with_names = as_json(whole)
     in_json = [flat(json_format.Parse(part, kind())) for part in cut(with_names, "json")]
