@@ -171,5 +171,6 @@ async def unpacked(body: bytes, held: Held, *, limit: int) -> bytes:
             rest = unpacker.unused_data
     except zlib.error as error:
         raise ProblemError(400, f"The body isn't gzip: {error}.") from None
+    whole = b"".join(found) if size <= _INLINE else await turn.in_thread(b"".join, found)
     held.release(len(body) + size)
-    return found[0] if len(found) == 1 else b"".join(found)
+    return whole

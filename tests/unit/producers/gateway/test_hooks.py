@@ -219,5 +219,5 @@ async def test_an_event_with_too_many_values_is_refused_and_a_long_text_is_not(p
     dense = await client.hook("PostToolUse", **sent, tool_response=[[]] * 200_000)
     assert (dense.status_code, "too many values" in dense.json()["detail"]) == (413, True)
     assert place.events(TOOL) == []
-    assert (await client.hook("PostToolUse", **sent, tool_response="[], " * 500_000)).status_code == 200
+    assert (await client.hook("PostToolUse", **sent, tool_response="[], " * 150_000)).status_code == 200
     assert len(place.events(TOOL)) == 1
