@@ -4,7 +4,8 @@ The patterns match credentials with a published prefix, cookies and authorizatio
 are secret: ``token=abc``, ``"apiKey": ["abc"]``, ``('Cookie', 'sid=abc')``, ``--password abc``, ``<password>abc</password>``. Such a value is a string of Python
 or JSON (also in nested JSON), a list or object with its content, or a word.
 
-Every pattern takes linear time, and the text is cut first. ``re`` compiles the patterns at the first message, so the import
+The text is cut first, and every pattern takes linear time: its quantifiers are bounded or possessive, so no part of a text is read again
+and again. A pattern that needs a certain word isn't tried without it. ``re`` compiles the patterns at the first message, so the import
 stays fast. Secrets without a known name or prefix (a 40-character AWS secret) and personal data (e-mail addresses, names) stay:
 use your own function for them.
 """
@@ -69,6 +70,8 @@ _KNOWN_FORMS: Final = (
     r"sg(?:t|p1)_[A-Za-z0-9._-]{16,}",
     r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",
 )
+_SCHEME: Final = r"(?i)(?P<kept>\b(?:bearer|basic)\s{1,4})[A-Za-z0-9._~+/=-]{8,}"
+_TELEGRAM: Final = r"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"
 _PATTERNS: Final = (
     (_AUTHORIZATION, _KEPT),
     (_COOKIE, _KEPT),
@@ -76,13 +79,24 @@ _PATTERNS: Final = (
         r"(?s)-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
         MARK,
     ),
-    (r"(?i)(?P<kept>\b(?:bearer|basic)\s{1,4})[A-Za-z0-9._~+/=-]{8,}", _KEPT),
+    (_SCHEME, _KEPT),
     (_WEBHOOK, _KEPT),
     (_KEY_IN_URL, _KEPT),
     (_LOGIN_OPTION, _KEPT),
     (rf"\b(?:{'|'.join(_KNOWN_FORMS)})", MARK),
-    (r"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}", MARK),  # Telegram
+    (_TELEGRAM, MARK),
 )
+_NEEDS: Final = {
+    _IN_URL: ("@",),
+    _AUTHORIZATION: ("authorization",),
+    _COOKIE: ("cookie",),
+    _SCHEME: ("bearer", "basic"),
+    _WEBHOOK: ("hook", "maker.ifttt.com", "events.pagerduty.com"),
+    _KEY_IN_URL: ("key=",),
+    _LOGIN_OPTION: ("-u",),
+    _TELEGRAM: (":aa",),
+}
+"""What a text must have, in lower case, for a pattern to match: one of these. A pattern that isn't here is always tried."""
 
 # -- values of secret names -------------------------------------------------------------------------------------------
 
@@ -129,15 +143,23 @@ def redact(text: str) -> str:
 
     Redacting again changes nothing: the guard, a user's rule and the emitter may each call this.
     """
-    found = re.sub(_IN_URL, rf"\g<kept>{MARK}@", text[:_CONSIDERED])
+    found = text[:_CONSIDERED]
+    folded = found.lower() if found.isascii() else None  # (?i) takes a long s for an s
+    found = _substituted(_IN_URL, rf"\g<kept>{MARK}@", found, folded)
     found = without_named(found)
     for pattern, replacement in _PATTERNS:
-        found = re.sub(pattern, replacement, found)
+        found = _substituted(pattern, replacement, found, folded)
     if len(text) > _CONSIDERED:
         found = found[:-_LONGEST_SECRET]  # it may end with half a secret, which has no known form
     if len(found) > MAX_MESSAGE_CHARACTERS or len(text) > _CONSIDERED:
         return found[: MAX_MESSAGE_CHARACTERS - 1] + "…"
     return found
+
+
+def _substituted(pattern: str, replacement: str, text: str, folded: str | None) -> str:
+    needed = _NEEDS.get(pattern)
+    possible = needed is None or folded is None or any(each in folded for each in needed)
+    return re.sub(pattern, replacement, text) if possible else text
 
 
 def considered(text: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from typing import Final
 
 from starlette.types import Message, Receive, Send
@@ -25,12 +27,20 @@ class LimitedBody:
         send: The server's channel.
         limits: Size and times.
         declared: The ``Content-Length``; None if there is none.
+        place: Counts the body while it is awaited, and may give it up. None: nobody counts it.
 
     Raises:
         ProblemError: The declared length is too large.
     """
 
-    def __init__(self, receive: Receive, send: Send, limits: Limits, declared: int | None) -> None:
+    def __init__(
+        self,
+        receive: Receive,
+        send: Send,
+        limits: Limits,
+        declared: int | None,
+        place: Callable[[LimitedBody], AbstractContextManager[None]] | None = None,
+    ) -> None:
         self._receive = receive
         self._send = send
         self._limits = limits
@@ -38,6 +48,9 @@ class LimitedBody:
         self._complete = False
         self._started = False
         self._until: float | None = None
+        self._place = place
+        self._counted = ExitStack()
+        self._wait: asyncio.Timeout | None = None
         self.refusal: ProblemError | None = None
         if declared is not None and declared > limits.body_bytes:
             raise self._too_large()
@@ -48,14 +61,19 @@ class LimitedBody:
             return _DISCONNECT
         if self._complete:
             return await self._receive()
+        if self._place is not None and self._until is None:
+            self._counted.enter_context(self._place(self))
         message = await self._next()
         if message is None:
+            self._counted.close()
             self.refusal = ProblemError(408, "The body did not arrive in time.", "Send it again, faster.", _CLOSE)
             return _DISCONNECT
         if message["type"] != "http.request":
             return message
         self._size += len(message.get("body", b""))
         self._complete = not message.get("more_body", False)
+        if self._complete:
+            self._counted.close()
         if self._size > self._limits.body_bytes:
             self.refusal = self._too_large()
             return _DISCONNECT
@@ -68,20 +86,32 @@ class LimitedBody:
         self._started = True
         await self._send(message)
 
+    def leave(self) -> None:
+        """Wait for no more of the body: the application has ended."""
+        self._counted.close()
+
     async def finish(self) -> None:
         """Send the refusal if there is one."""
         if self.refusal is not None and not self._started:
             await self.refusal.send(self._send)
+
+    def give_up(self) -> None:
+        """Refuse the body as too slow, now."""
+        self._until = asyncio.get_running_loop().time()
+        if self._wait is not None and not self._wait.expired():
+            self._wait.reschedule(self._until)
 
     async def _next(self) -> Message | None:
         now = asyncio.get_running_loop().time()
         if self._until is None:
             self._until = now + self._limits.body_s
         try:
-            async with asyncio.timeout(min(self._limits.body_pause_s, self._until - now)):
+            async with asyncio.timeout(min(self._limits.body_pause_s, self._until - now)) as self._wait:
                 return await self._receive()
         except TimeoutError:
             return None
+        finally:
+            self._wait = None
 
     def _too_large(self) -> ProblemError:
         return ProblemError(

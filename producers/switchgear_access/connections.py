@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from switchgear_access.limits import network_of
 
 MAX_HEADER_BYTES: Final = 16_384
 _HEAD_END: Final = re.compile(rb"\n\r?\n")
@@ -29,8 +32,8 @@ class Connections:
     """All connections of one server, and their limits.
 
     Args:
-        max_open: Connections. One more closes the connection that has waited longest for its client. If every connection has
-            a request in progress, there may be twice as many for a moment.
+        max_open: Connections. One more closes the connection that has waited longest for its client, of the addresses with the most
+            connections first. If every connection has a request in progress, there may be twice as many for a moment.
         request_s: Seconds from the connection, or the end of the last answer, to the end of the request's body.
         answer_s: Seconds that a client may leave an answer unread.
     """
@@ -40,6 +43,8 @@ class Connections:
     answer_s: float = 30.0
     by_wait: dict[LimitedProtocol, None] = field(default_factory=dict)
     """In the order in which their waits began."""
+    by_address: Counter[str] = field(default_factory=Counter)
+    """How many each address has. Behind a proxy, all are the proxy's."""
 
     def protocol(self, **config: Any) -> LimitedProtocol:
         """Return the protocol of one connection, as uvicorn asks for it."""
@@ -48,11 +53,22 @@ class Connections:
     def make_room(self) -> bool:
         """Close the connection that has waited longest if there are too many. Return False if there is still no room."""
         while len(self.by_wait) >= self.max_open:
-            oldest = next((each for each in self.by_wait if each.waits), None)
+            most = max(self.by_address.values(), default=0)
+            waiting = [each for each in self.by_wait if each.waits]
+            oldest = next((each for each in waiting if self.by_address[each.address] == most), None)
+            oldest = oldest or next(iter(waiting), None)
             if oldest is None:
                 return len(self.by_wait) < 2 * self.max_open
             oldest.end()
         return True
+
+    def leave(self, connection: LimitedProtocol) -> None:
+        """Forget a connection that has ended."""
+        if connection in self.by_wait:
+            del self.by_wait[connection]
+            self.by_address[connection.address] -= 1
+            if not self.by_address[connection.address]:
+                del self.by_address[connection.address]
 
 
 class StrictConnection(h11.Connection):
@@ -83,6 +99,7 @@ class LimitedProtocol(H11Protocol):
     def __init__(self, connections: Connections, **config: Any) -> None:
         super().__init__(**config)
         self._connections = connections
+        self.address = ""
         self.conn = StrictConnection(h11.SERVER, MAX_HEADER_BYTES)
         self._request_limit: asyncio.TimerHandle | None = None
         self._answer_limit: asyncio.TimerHandle | None = None
@@ -98,7 +115,7 @@ class LimitedProtocol(H11Protocol):
 
     def end(self) -> None:
         """Close at once, whatever is still to be read or written."""
-        self._connections.by_wait.pop(self, None)
+        self._connections.leave(self)
         self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
@@ -107,11 +124,14 @@ class LimitedProtocol(H11Protocol):
         if not self._connections.make_room():
             self.end()
             return
+        self.address = network_of(str((transport.get_extra_info("peername") or ("",))[0]))
+        self._connections.by_wait[self] = None
+        self._connections.by_address[self.address] += 1
         self._update_request_limit()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Leave the other connections and stop the timers."""
-        self._connections.by_wait.pop(self, None)
+        self._connections.leave(self)
         for limit in (self._request_limit, self._answer_limit):
             if limit is not None:
                 limit.cancel()
@@ -161,8 +181,9 @@ class LimitedProtocol(H11Protocol):
             if not self.flow.write_paused:
                 self._stop_answer_limit()
         elif self._request_limit is None:
-            self._connections.by_wait.pop(self, None)
-            self._connections.by_wait[self] = None
+            if self in self._connections.by_wait:  # it waits anew: last in the order
+                del self._connections.by_wait[self]
+                self._connections.by_wait[self] = None
             self._request_limit = self.loop.call_later(self._connections.request_s, self.end)
 
     def _start_answer_limit(self) -> None:

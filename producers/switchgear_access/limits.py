@@ -1,4 +1,4 @@
-"""Limits by client: requests in progress, and failed logins. Their tables have a bound, however many clients come."""
+"""Limits by client: requests in progress, awaited bodies, and failed logins. Their tables have a bound, however many clients come."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
-from typing import Final
+from typing import Final, Protocol
 
 from switchgear_access.problem import ProblemError
 
@@ -22,13 +22,15 @@ class Limits:
 
     Args:
         requests_per_token: Requests in progress with one credential.
-        requests_per_address: Requests in progress from one address.
+        requests_per_address: Requests in progress from one address, with or without a login.
         streams_per_token: Streams of events to clients with one credential. They don't count as requests in progress.
         body_bytes: Size of a request's body.
         body_pause_s: Longest wait for the next part of a body.
         body_s: Longest time for a whole body.
         failed_logins: Failed logins of one address that are answered at once; later ones wait for :attr:`login_every_s`.
         login_every_s: Seconds in which one more failed login is allowed.
+        awaited_per_address: Bodies of requests without a login that are on their way from one address.
+        awaited: The same from all addresses.
     """
 
     requests_per_token: int = 64
@@ -39,6 +41,8 @@ class Limits:
     body_s: float = 12.0
     failed_logins: int = 20
     login_every_s: float = 3.0
+    awaited_per_address: int = 8
+    awaited: int = 32
 
 
 class InProgress:
@@ -103,7 +107,7 @@ class FailedLogins:
     def count(self, address: str) -> float:
         """Count a failed login. Return how many seconds the client must wait; 0 if it may try again now."""
         now = self._clock()
-        network = _network(address)
+        network = network_of(address)
         full_at = max(self._full_at.pop(network, now), now) + self._every_s
         wait_s = full_at - now - self._burst * self._every_s
         self._full_at[network] = full_at if wait_s <= 0 else full_at - self._every_s  # a refused one costs nothing
@@ -112,7 +116,60 @@ class FailedLogins:
         return max(wait_s, 0.0)
 
 
-def _network(address: str) -> str:
+class Late(Protocol):
+    """A body that is on its way, and can be given up."""
+
+    def give_up(self) -> None:
+        """Stop to wait for it."""
+        ...
+
+
+class AwaitedBodies:
+    """Bodies that clients without a login have begun to send. One too many ends the one that has been awaited longest.
+
+    Anyone can send such a request and then nothing more. So a full table makes room instead of refusing: a login whose body comes
+    with its header always gets through. Of one address, its own oldest body goes; of all, the oldest of the address with the most.
+
+    Args:
+        most_per_address: Bodies of one address.
+        most: Bodies of all addresses.
+    """
+
+    def __init__(self, most_per_address: int, most: int) -> None:
+        self._most_per_address = most_per_address
+        self._most = most
+        self._bodies: dict[str, dict[Late, None]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._bodies.values()))
+
+    @contextmanager
+    def waiting(self, body: Late, address: str) -> Iterator[None]:
+        """Count a body while the block runs."""
+        network = network_of(address)
+        if len(self._bodies.get(network, ())) >= self._most_per_address:
+            self._make_room(network)
+        elif len(self) >= self._most:
+            self._make_room(max(self._bodies, key=lambda each: len(self._bodies[each])))
+        self._bodies.setdefault(network, {})[body] = None
+        try:
+            yield
+        finally:
+            self._forget(network, body)
+
+    def _make_room(self, network: str) -> None:
+        oldest = next(iter(self._bodies[network]))
+        self._forget(network, oldest)
+        oldest.give_up()
+
+    def _forget(self, network: str, body: Late) -> None:
+        of_network = self._bodies.get(network, {})
+        of_network.pop(body, None)
+        if not of_network:
+            self._bodies.pop(network, None)
+
+
+def network_of(address: str) -> str:
     """Return the address, or for IPv6 the /64 that one host has."""
     try:
         found = ip_address(address)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -17,8 +18,9 @@ from switchgear_access.body import LimitedBody
 from switchgear_access.cors import Origins, answer_preflight, is_preflight, readable
 from switchgear_access.errors import InvalidCredentialsError, KeysUnavailableError
 from switchgear_access.hosts import KnownHosts, is_loopback
-from switchgear_access.limits import FailedLogins, InProgress, Limits
+from switchgear_access.limits import AwaitedBodies, FailedLogins, InProgress, Limits, network_of
 from switchgear_access.principal import LOCAL, Principal, Role
+from switchgear_access.probes import PROBES
 from switchgear_access.problem import ProblemError
 from switchgear_access.session import check_csrf
 
@@ -78,6 +80,7 @@ class AccessControl:
         self._by_token = InProgress(limits.requests_per_token, "token")
         self._streams = InProgress(limits.streams_per_token, "token")
         self._by_address = InProgress(limits.requests_per_address, "address")
+        self._awaited = AwaitedBodies(limits.awaited_per_address, limits.awaited)
         self._failed = FailedLogins(limits.failed_logins, limits.login_every_s)
         self._log_throttle = Throttle(_LOG_EVERY_S)
 
@@ -102,9 +105,10 @@ class AccessControl:
                     await answer_preflight(send, origin)
                     return
                 scope[_ACCESS] = self
-                scope[_KEY] = await self._admit(scope, headers, running)
+                scope[_KEY] = principal = await self._admit(scope, headers, running)
                 send = self._renewing(scope, send)
-                body = LimitedBody(receive, send, self._limits, _declared(headers))
+                place = None if principal is not None else partial(self._awaited.waiting, address=_address(scope))
+                body = LimitedBody(receive, send, self._limits, _declared(headers), place)
             except ProblemError as problem:
                 await problem.send(send)
                 return
@@ -113,19 +117,27 @@ class AccessControl:
             except Exception:
                 if body.refusal is None:  # the application was interrupted by the refusal
                     raise
+            finally:
+                body.leave()
             await body.finish()
 
     async def _admit(self, scope: Scope, headers: Headers, running: ExitStack) -> Principal | None:
-        """Return the client, and count its request in ``running``. A health check has none.
+        """Return the client, and count its request in ``running``. A request that needs no login has none.
+
+        The address is that of the client as the server names it: behind a proxy of this machine (uvicorn's ``FORWARDED_ALLOW_IPS``),
+        the one that the proxy forwards.
 
         Raises:
             ProblemError: The request is refused.
         """
         asked = {**scope, "path": scope["path"].removesuffix("\n")}  # routes let one at the end through
         needed = self._role_of(asked)
+        address = _address(scope)
         if needed is None:
+            local = not self._authenticator.configured and is_loopback(address)
+            if asked["path"] not in PROBES and not local:
+                running.enter_context(self._by_address.request(network_of(address)))
             return None
-        address = scope["client"][0] if scope.get("client") else ""
         if not self._authenticator.configured:
             if not is_loopback(address):
                 raise ProblemError(
@@ -135,9 +147,9 @@ class AccessControl:
                 )
             return LOCAL
         stream = self._is_stream(asked)
-        if not stream:
-            running.enter_context(self._by_address.request(address))
-        principal = await self._log_in(scope, headers, address)
+        with ExitStack() as logging_in:  # a stream counts until its client is known
+            (logging_in if stream else running).enter_context(self._by_address.request(network_of(address)))
+            principal = await self._log_in(scope, headers, address)
         roles = (needed,) if isinstance(needed, Role) else needed
         if not any(map(principal.may, roles)):
             held, wanted = ", ".join(sorted(principal.roles)) or "none", " or ".join(roles)
@@ -153,7 +165,7 @@ class AccessControl:
         Raises:
             ProblemError: It has not logged in.
         """
-        address = scope["client"][0] if scope.get("client") else ""
+        address = _address(scope)
         if not self._authenticator.configured:
             if not is_loopback(address):
                 raise _unauthorized("Without tokens this server serves its own machine only.")
@@ -173,11 +185,11 @@ class AccessControl:
         Raises:
             ProblemError: The token gives no access.
         """
-        return await self._check(credential, scope["client"][0] if scope.get("client") else "")
+        return await self._check(credential, _address(scope))
 
     def failed_login(self, scope: Scope, why: str) -> ProblemError:
         """Count a failed login of another kind, and return the answer to it."""
-        return self._refused(why, scope["client"][0] if scope.get("client") else "")
+        return self._refused(why, _address(scope))
 
     async def _log_in(self, scope: Scope, headers: Headers, address: str) -> Principal:
         given = headers.getlist("authorization")
@@ -266,6 +278,10 @@ def principal_of(scope: Scope) -> Principal:
 def _unauthorized(why: str, error: str = "") -> ProblemError:
     challenge = 'Bearer realm="switchgear"' + (f', error="{error}"' if error else "")
     return ProblemError(401, why, _HOW, {"WWW-Authenticate": challenge})
+
+
+def _address(scope: Scope) -> str:
+    return scope["client"][0] if scope.get("client") else ""
 
 
 def _declared(headers: Headers) -> int | None:

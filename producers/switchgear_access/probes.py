@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
 from switchgear_access.sockets import own_pid
+
+PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+"""Their answers never wait for other requests."""
 
 
 def readiness_answer(checks: Mapping[str, bool]) -> Response:

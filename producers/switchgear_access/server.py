@@ -11,10 +11,10 @@ import uvicorn
 
 from switchgear_access.connections import Connections
 from switchgear_access.headers import SECURITY_HEADERS
+from switchgear_access.probes import PROBES
 from switchgear_access.problem import ProblemError
 
 _GRACE_S: Final = 3
-_PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
 class ConcurrencyLimit:
@@ -32,7 +32,7 @@ class ConcurrencyLimit:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass the request on, or answer that there are too many."""
-        if self._running >= self._max_requests and scope["path"] not in _PROBES:
+        if self._running >= self._max_requests and scope["path"] not in PROBES:
             headers = {"Retry-After": "1", "Connection": "close", **SECURITY_HEADERS}
             busy = ProblemError(
                 503, "This server has too many requests in progress.", "Try again in a moment.", headers

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -11,13 +11,14 @@ from typing import Final
 from starlette.requests import ClientDisconnect, Request
 
 from switchgear_access.problem import ProblemError
+from switchgear_access.turns import Turn
 
 MAX_BODY_BYTES: Final = 8 * 1_048_576
 """The largest request as it is sent."""
 MAX_UNPACKED_BYTES: Final = 32 * 1_048_576
 """The largest request after unpacking."""
-MAX_HELD_BYTES: Final = 96 * 1_048_576
-"""Bodies of all requests in progress together."""
+MAX_HELD_BYTES: Final = 160 * 1_048_576
+"""Memory of all requests in progress: their bodies, and what is made of them. Those with one token have at most half of it."""
 _ACCEPTS: Final = {"Accept-Encoding": "gzip"}
 _GZIP: Final = 31
 """zlib's window bits for a gzip header."""
@@ -28,51 +29,75 @@ _INLINE: Final = 262_144
 
 
 class Held:
-    """The bytes that one request holds."""
+    """The memory that one request holds.
 
-    def __init__(self, budget: Budget) -> None:
+    Args:
+        budget: The memory of all requests.
+        client: The credential that sent it; empty for a client of this machine, which has no limit of its own.
+    """
+
+    def __init__(self, budget: Budget, client: str = "") -> None:
         self._budget = budget
+        self._client = client
         self.count = 0
 
     def add(self, count: int) -> None:
         """Hold more.
 
         Raises:
-            ProblemError: All requests together would hold too much.
+            ProblemError: The client's requests, or all requests together, would hold too much.
         """
-        self._budget.take(count)
+        self._budget.take(count, self._client)
         self.count += count
+
+    def release(self, count: int) -> None:
+        """Hold less."""
+        self._budget.give_back(count, self._client)
+        self.count -= count
 
 
 class Budget:
-    """Bounds the bytes that requests hold at a time.
+    """Bounds the memory that requests hold at a time: those of one client first, then all.
 
     Args:
-        most: Bytes of all of them.
+        most: Bytes of all of them. One client has at most half.
     """
 
     def __init__(self, most: int = MAX_HELD_BYTES) -> None:
         self._most = most
+        self._of_client: Counter[str] = Counter()
         self.held = 0
 
-    def take(self, count: int) -> None:
+    def take(self, count: int, client: str) -> None:
         """Count bytes.
 
         Raises:
             ProblemError: There would be too many.
         """
+        if client and self._of_client[client] + count > self._most // 2:
+            raise busy("This token has too many large requests in progress.")
         if self.held + count > self._most:
             raise busy("The gateway has too many large requests in progress.")
         self.held += count
+        if client:
+            self._of_client[client] += count
+
+    def give_back(self, count: int, client: str) -> None:
+        """Count fewer bytes."""
+        self.held -= count
+        if client:
+            self._of_client[client] -= count
+            if not self._of_client[client]:
+                del self._of_client[client]
 
     @contextmanager
-    def request(self) -> Iterator[Held]:
+    def request(self, client: str = "") -> Iterator[Held]:
         """Count what one request holds while the block runs."""
-        held = Held(self)
+        held = Held(self, client)
         try:
             yield held
         finally:
-            self.held -= held.count
+            held.release(held.count)
 
 
 def busy(detail: str) -> ProblemError:
@@ -106,13 +131,22 @@ async def read_body(request: Request, held: Held, *, limit: int = MAX_UNPACKED_B
         raise ProblemError(
             415, f"The content encoding {encoding!r:.50} is unknown.", "Use gzip, or no compression.", _ACCEPTS
         )
-    return await _unpacked(body, held, limit)
+    return await unpacked(body, held, limit=limit)
 
 
-async def _unpacked(body: bytes, held: Held, limit: int) -> bytes:
-    """Return the content of gzip. It is unpacked in parts, so that a bomb is noticed before it fills the memory."""
+async def unpacked(body: bytes, held: Held, *, limit: int) -> bytes:
+    """Return the content of gzip. It is unpacked in parts, so that a bomb is noticed before it fills the memory.
+
+    Args:
+        body: What was sent. ``held`` counts it until it is unpacked.
+        held: Counts the content.
+        limit: The most bytes after unpacking.
+
+    Raises:
+        ProblemError: The body is broken or too large, or all requests together hold too much.
+    """
     found: list[bytes] = []
-    size, members, rest = 0, 0, body
+    size, members, rest, turn = 0, 0, body, Turn()
     try:
         while rest:  # a gzip file may have several members
             members += 1
@@ -123,18 +157,20 @@ async def _unpacked(body: bytes, held: Held, limit: int) -> bytes:
                 if size < _INLINE:
                     part = unpacker.decompress(rest, _CHUNK)
                 else:
-                    part = await asyncio.to_thread(unpacker.decompress, rest, _CHUNK)
+                    part = await turn.in_thread(unpacker.decompress, rest, _CHUNK)
                 rest = unpacker.unconsumed_tail
                 size += len(part)
                 if size > limit:
                     raise ProblemError(
                         413, f"The body unpacks to more than {limit:,} bytes.", "Send it in smaller parts."
                     )
-                held.add(len(part))
+                held.add(2 * len(part))  # until the parts are one
                 found.append(part)
             if not unpacker.eof:
                 raise ProblemError(400, "The gzip body ends too early.")
             rest = unpacker.unused_data
     except zlib.error as error:
         raise ProblemError(400, f"The body isn't gzip: {error}.") from None
-    return found[0] if len(found) == 1 else b"".join(found)
+    whole = b"".join(found) if size <= _INLINE else await turn.in_thread(b"".join, found)
+    held.release(len(body) + size)
+    return whole

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import repeat
+from itertools import count, repeat
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from switchgear.policies.glob import matches
 from switchgear.redaction import redact
+from switchgear_access.json_cost import is_dear
 from switchgear_access.principal import Principal
+from switchgear_access.turns import Turn
 from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.wire import Execution, decode_execution, decode_valid_executions
 
+_STEP_BYTES: Final = 16_384
+"""So much of a request is checked before others go on."""
+_FEW_BYTES: Final = 65_536
+"""So many bytes can't have too many values."""
 _SHORT: Final = 500
 _MOST_MESSAGES: Final = 1_000
 MOST_WARNINGS: Final = 10
@@ -51,7 +57,29 @@ class Checked(NamedTuple):
         return sum(len(run.values) for run in self.runs.values())
 
 
-def check_executions(items: Sequence[bytes], principal: Principal, clocks: EmitterClocks | None = None) -> Checked:
+async def check_in_turn(
+    items: Sequence[bytes], principal: Principal, turn: Turn, clocks: EmitterClocks | None = None
+) -> Checked:
+    """Return what :func:`check_executions` returns, and let others go on meanwhile."""
+    found = Checked({}, [], [])
+    first = size = 0
+    for end, item in enumerate(items, 1):
+        size += len(item)
+        if size >= _STEP_BYTES or end == len(items):
+            check_executions(items[first:end], principal, clocks, into=found, first=first)
+            await turn.pause()
+            first, size = end, 0
+    return found
+
+
+def check_executions(
+    items: Sequence[bytes],
+    principal: Principal,
+    clocks: EmitterClocks | None = None,
+    *,
+    into: Checked | None = None,
+    first: int = 0,
+) -> Checked:
     """Return the executions that this client may send, completed.
 
     An execution is sent on as the client wrote it, with unknown fields. What is missing is added: ``metric_id``, ``recorded_at``,
@@ -61,27 +89,29 @@ def check_executions(items: Sequence[bytes], principal: Principal, clocks: Emitt
         items: JSON objects.
         principal: The client. Its tenant and its tools restrict what it may send.
         clocks: Finds the emitters whose clock is wrong. None: nobody is told.
+        into: Earlier executions of the same request, to which these are added.
+        first: Place of the first one in the request.
     """
-    runs: dict[str, Run] = {}
-    rejected: list[tuple[int, str]] = []
-    warnings: list[str] = []
+    checked = into or Checked({}, [], [])
+    runs, rejected, warnings = checked
     now = datetime.now(UTC)
     restricted = not principal.unrestricted
-    executions = decode_valid_executions(items) or repeat(
-        None
-    )  # one by one, so that each invalid one is rejected alone
-    for index, item, execution in zip(range(len(items)), items, executions, strict=False):
+    dense = any(len(item) > _FEW_BYTES and is_dear(item) for item in items)
+    together = None if dense else decode_valid_executions(items)
+    executions = together or repeat(None)  # one by one, so that each invalid one is rejected alone
+    for index, item, execution in zip(count(first), items, executions, strict=False):
         try:
             if execution is None:
-                execution = decode_execution(item)  # noqa: PLW2901
+                execution = _decoded(item)  # noqa: PLW2901
+            message = _redacted(execution.error_message) if execution.error_message else execution.error_message
             if (
                 restricted
                 or execution.metric_id is None
                 or execution.recorded_at is None
                 or not execution.emitter_id
-                or (execution.error_message and _redacted(execution.error_message) != execution.error_message)
+                or message != execution.error_message
             ):
-                item = _completed(item, execution, principal, now)  # noqa: PLW2901 - a name for each would cost time
+                item = _completed(item, execution, principal, now, message)  # noqa: PLW2901 - a name for each would cost time
         except InvalidExecutionError as error:
             rejected.append((index, str(error)))
             continue
@@ -95,10 +125,16 @@ def check_executions(items: Sequence[bytes], principal: Principal, clocks: Emitt
         else:
             run.values.append(item)
             run.indices.append(index)
-    return Checked(runs, rejected, warnings)
+    return checked
 
 
-def _completed(item: bytes, execution: Execution, principal: Principal, now: datetime) -> bytes:
+def _decoded(item: bytes) -> Execution:
+    if len(item) > _FEW_BYTES and is_dear(item):
+        raise InvalidExecutionError("metadata", "it has too many values for one event")
+    return decode_execution(item)
+
+
+def _completed(item: bytes, execution: Execution, principal: Principal, now: datetime, message: str | None) -> bytes:
     tenant, tools = principal.tenant, principal.tools
     if tenant is not None and execution.tenant and execution.tenant != tenant:
         raise InvalidExecutionError("tenant", f"the token may send for the tenant {tenant!r} only")
@@ -113,10 +149,8 @@ def _completed(item: bytes, execution: Execution, principal: Principal, now: dat
         added["emitter_id"] = principal.name
     if tenant is not None and not execution.tenant:
         added["tenant"] = tenant
-    if execution.error_message is not None:
-        message = _redacted(execution.error_message)
-        if message != execution.error_message:
-            added["error_message"] = message
+    if message != execution.error_message:
+        added["error_message"] = message
     return _with(item, added) if added else item
 
 

@@ -170,7 +170,7 @@ class DecideRoutes:
 
     async def decide(self, request: Request) -> Response:
         """Ask whether a call may be made."""
-        with self._budget.request() as held:
+        with self._budget.request(principal_of(request.scope).credential) as held:
             asked = decoded(await body_of(request, held, MOST_BYTES), DecideRequest)
         client = client_of(
             principal_of(request.scope),
@@ -195,7 +195,7 @@ class DecideRoutes:
 
     async def outcome(self, request: Request) -> Response:
         """Say how a permitted call ended."""
-        with self._budget.request() as held:
+        with self._budget.request(principal_of(request.scope).credential) as held:
             outcome = decoded(await body_of(request, held, MOST_BYTES), OutcomeRequest)
         now, principal = self._wall(), principal_of(request.scope)
         permit = self._tokens.permit(outcome.permit)

@@ -12,8 +12,9 @@ from starlette.routing import Route
 
 from switchgear_access.middleware import principal_of
 from switchgear_access.problem import ProblemError
+from switchgear_access.turns import Turn
 from switchgear_gateway.bodies import Budget, read_body
-from switchgear_gateway.checking import MOST_WARNINGS, Checked, check_executions
+from switchgear_gateway.checking import MOST_WARNINGS, Checked, check_in_turn
 from switchgear_gateway.clients import Leaving
 from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.publisher import Publisher, Submission
@@ -23,6 +24,10 @@ MAX_ITEMS: Final = 10_000
 MAX_REASONS: Final = 100
 _MAX_COMMAS: Final = 50 * MAX_ITEMS
 """In a JSON array. An execution with all its fields has 30."""
+_BYTES_PER_COMMA: Final = 8
+"""Each value of an array takes 64 bytes until it is decoded. A field with its name is longer than this."""
+_STEP_BYTES: Final = 1_048_576
+"""So much of a body is taken apart before others go on."""
 _NDJSON: Final = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
 _JSON: Final = "application/json"
 _array: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -46,18 +51,21 @@ class ExecutionRoutes:
 
     async def post(self, request: Request) -> Response:
         """Take executions: NDJSON or a JSON array."""
-        with self._budget.request() as held:
+        principal, turn = principal_of(request.scope), Turn()
+        with self._budget.request(principal.credential) as held:
             body = await read_body(request, held)
-            checked = check_executions(
-                _items(body, request.headers.get("content-type", "")), principal_of(request.scope), self._clocks
-            )
+            held.add(len(body))  # the executions, taken apart
+            await turn.pause()
+            items = await _items(body, request.headers.get("content-type", ""), turn)
             del body
+            checked = await check_in_turn(items, principal, turn, self._clocks)
+            del items
             self._publisher.rejected += len(checked.rejected)
             leaving = Leaving(request)
             try:
                 # A client that has gone may have sent these to another gateway meanwhile: this one was stopped, or cut off, for a while.
                 resent = _is_true(request.headers.get("switchgear-resent")) or await leaving.already()
-                submission = self._publisher.submit(checked.runs, resent=resent)
+                submission = await self._publisher.submit(checked.runs, turn, resent=resent)
                 if "respond-async" in request.headers.get("prefer", "").lower():
                     content = {"queued": checked.sendable, "rejected": _reasons(checked.rejected)} | _warned(checked)
                     return Response(_encode(content), 202, {"Preference-Applied": "respond-async"}, _JSON)
@@ -122,21 +130,36 @@ class ExecutionRoutes:
         return {"/v1/executions": {"post": operation}}
 
 
-def _items(body: bytes, content_type: str) -> list[bytes]:
+async def _items(body: bytes, content_type: str, turn: Turn) -> list[bytes]:
+    found: list[bytes] = []
     kind = content_type.partition(";")[0].strip().lower()
     if kind in _NDJSON:
         _check_values(body.count(b"\n"), 2 * MAX_ITEMS)
-        found = [line for line in body.split(b"\n") if line and not line.isspace()]
+        at = 0
+        while at < len(body):
+            end = body.find(b"\n", at + _STEP_BYTES) + 1 or len(body)
+            found += [line for line in body[at:end].split(b"\n") if line and not line.isspace()]
+            at = end
+            await turn.pause()
     elif kind == _JSON:
         _check_values(body.count(b","), _MAX_COMMAS)
+        if body.count(b",") > max(MAX_ITEMS, len(body) // _BYTES_PER_COMMA):
+            raise ProblemError(
+                413,
+                "The JSON array has too many values for its size.",
+                "Send one object a line as application/x-ndjson.",
+            )
         try:
-            found = [bytes(item) for item in _array(body)]
+            items = _array(body)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise ProblemError(
                 400,
                 f"The body isn't a JSON array: {str(error)[:200]}.",
                 "Send [{…}, {…}], or one object a line as application/x-ndjson.",
             ) from None
+        for item in items:
+            found.append(bytes(item))
+            await turn.pause()
     else:
         raise ProblemError(
             415, f"The content type {content_type!r:.100} is unknown.", "Use application/x-ndjson or application/json."

@@ -89,7 +89,7 @@ class HookRoutes:
     async def hook(self, request: Request) -> Response:
         """Answer an event of Claude Code."""
         principal, tools = principal_of(request.scope), request.query_params.get("tools") or DEFAULT_TOOLS
-        with self._budget.request() as held:
+        with self._budget.request(principal.credential) as held:
             event: dict[str, Any] = decoded(await body_of(request, held, MOST_BYTES), dict[str, Any])
             found = await self._answer(event, principal, address_of(request), tools)
         return Response(status_code=200) if found is None else json_answer(found)

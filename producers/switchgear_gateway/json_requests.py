@@ -10,6 +10,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from switchgear_access.json_cost import is_dear
 from switchgear_access.problem import ProblemError, encoded
 from switchgear_gateway.bodies import Held
 
@@ -53,8 +54,12 @@ def decoded(body: bytes, kind: type[T]) -> T:
     """Return a request from its JSON.
 
     Raises:
-        ProblemError: It isn't JSON (400), or a field is wrong (422). The message names the field.
+        ProblemError: It isn't JSON (400), a field is wrong (422), or it has too many values (413). The message names the field.
     """
+    if is_dear(body):
+        raise ProblemError(
+            413, "The body has too many values for its size.", "Send shorter lists, or long values as text."
+        )
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:

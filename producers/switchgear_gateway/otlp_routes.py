@@ -17,8 +17,9 @@ from switchgear_access.errors import InvalidCredentialsError, KeysUnavailableErr
 from switchgear_access.middleware import principal_of
 from switchgear_access.principal import LOCAL, Principal, Role
 from switchgear_access.problem import ProblemError
+from switchgear_access.turns import Turn
 from switchgear_gateway.bodies import Budget
-from switchgear_gateway.checking import check_executions
+from switchgear_gateway.checking import check_in_turn
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.kafka import OtlpTopics
 from switchgear_gateway.otlp.receiver import OtlpReceiver
@@ -77,13 +78,16 @@ class Senders:
         async def submit(executions: Sequence[ToolExecution], *, resent: bool) -> Result:
             return await self._submit(executions, principal, resent=resent)
 
-        return Sender(submit, principal.tenant or "")
+        return Sender(submit, principal.tenant or "", principal.credential)
 
     async def _submit(self, executions: Sequence[ToolExecution], principal: Principal, *, resent: bool) -> Result:
-        items = [each.model_dump_json(exclude_none=True).encode() for each in executions]
-        checked = check_executions(items, principal)
+        turn, items = Turn(), []
+        for each in executions:
+            items.append(each.model_dump_json(exclude_none=True).encode())
+            await turn.pause()
+        checked = await check_in_turn(items, principal, turn)
         try:
-            submission = self._publisher.submit(checked.runs, resent=resent)
+            submission = await self._publisher.submit(checked.runs, turn, resent=resent)
         except ProblemError as error:
             return Result(retry_after_s=float(error.headers.get("Retry-After", _RETRY_S)))
         unknown = await submission.wait()

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Metric
@@ -18,6 +19,7 @@ from prometheus_client.registry import Collector
 from switchgear.emitter.outbox import Outbox
 from switchgear.emitter.record_batch import STOPPED, RecordBatch, RunAnswer
 from switchgear_access.problem import ProblemError
+from switchgear_access.turns import Turn
 from switchgear_gateway.bodies import busy
 from switchgear_gateway.checking import Run
 from switchgear_schemas.settings import Settings
@@ -34,6 +36,8 @@ LINGER_S: Final = 0.005
 """A batch waits so long for more executions of its partition, as Kafka's own producers do since 4.0. A batch has a fixed cost."""
 _AWAY_RETRY_S: Final = 2
 _POLL_S: Final = 0.02
+_SOME_TOOLS: Final = 200
+"""Tools whose executions are handed over before others go on."""
 
 
 class Submission:
@@ -156,6 +160,8 @@ class Publisher(Collector):
         )
         self.bytes_in_flight = 0
         """Size of the requests for which Kafka has not answered yet."""
+        self._handed_over = 0
+        """Records that are being handed to the outbox."""
         self.rejected = 0
         """Executions that were wrong, or not allowed to their client."""
         self.unknown = 0
@@ -189,17 +195,18 @@ class Publisher(Collector):
     @property
     def in_flight(self) -> int:
         """How many records have no answer yet."""
-        return self._outbox.pending
+        return self._outbox.pending + self._handed_over
 
     async def run(self) -> None:
         """Keep a producer ready, until cancelled."""
         await self._outbox.run()
 
-    def submit(self, runs: Mapping[str, Run], *, resent: bool = False) -> Submission:
+    async def submit(self, runs: Mapping[str, Run], turn: Turn, *, resent: bool = False) -> Submission:
         """Begin to send executions, in the order of each tool.
 
         Args:
             runs: The executions by tool.
+            turn: Lets others go on while many tools are handed over.
             resent: Kafka may have them already.
 
         Raises:
@@ -217,12 +224,24 @@ class Publisher(Collector):
                 "Send it again later.",
                 {"Retry-After": str(_AWAY_RETRY_S)},
             )
-        if self._outbox.pending + count > self._max_events or self.bytes_in_flight + size > self._max_bytes:
+        if self.in_flight + count > self._max_events or self.bytes_in_flight + size > self._max_bytes:
             raise busy("Too many executions wait for Kafka.")
         found = Submission(runs.values(), self._ack_s, lambda: self._release(size))
         self.bytes_in_flight += size  # 0 if there is no execution
-        self._outbox.offer(RecordBatch(tool, run.values, _Answer(found, run), resent) for tool, run in runs.items())
+        self._handed_over += count
+        left = iter(runs.items())
+        try:
+            while some := list(islice(left, _SOME_TOOLS)):
+                self._hand_over(some, found, resent=resent)
+                await turn.pause()
+        except asyncio.CancelledError:
+            self._hand_over(list(left), found, resent=resent)  # it has its place, and is answered
+            raise
         return found
+
+    def _hand_over(self, runs: Sequence[tuple[str, Run]], submission: Submission, *, resent: bool) -> None:
+        self._handed_over -= sum(len(run.values) for _, run in runs)
+        self._outbox.offer(RecordBatch(tool, run.values, _Answer(submission, run), resent) for tool, run in runs)
 
     def _release(self, size: int) -> None:
         self.bytes_in_flight -= size

@@ -82,9 +82,10 @@ def parts_of(
     ingest: Ingest,
     senders: Senders,
     registry: CollectorRegistry,
+    budget: Budget | None = None,
 ) -> list[Part]:
     """Return the parts of the gateway. Add a part here."""
-    budget = Budget()
+    budget = budget or Budget()
     submit, pattern, trusted = senders.of(LOCAL).submit, settings.family_pattern, globs_in(settings.outages_in_text)
     key = None if settings.gateway_permit_key is None else settings.gateway_permit_key.get_secret_value().encode()
     return [
@@ -118,14 +119,15 @@ async def run_gateway(settings: Settings) -> None:
         fleet, publisher = Fleet(settings), Publisher(settings, registry)
         ingest = Ingest(outages_in_text=globs_in(settings.outages_in_text))
         senders = Senders(authenticator, publisher)
-        parts = parts_of(settings, fleet, publisher, ingest, senders, registry)
+        budget = Budget()
+        parts = parts_of(settings, fleet, publisher, ingest, senders, registry, budget)
         app = create_app(parts, settings, registry=registry, authenticator=authenticator)
         server = make_server(app, Connections(max_open=_MAX_CONNECTIONS), tls)
         topics = otlp_topics(settings, ingest, senders)
         publishing = asyncio.create_task(publisher.run(), name="publisher")
         try:
             fleet.gear.start()
-            async with _grpc(settings, ingest, senders):
+            async with _grpc(settings, ingest, senders, budget):
                 background = [(type(part).__name__, part.run()) for part in parts if isinstance(part, Runs)]
                 if topics is not None:
                     background.append(("otlp topics", topics.run()))
@@ -184,13 +186,13 @@ async def _announce(server: Server, url: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _grpc(settings: Settings, ingest: Ingest, senders: Senders) -> AsyncIterator[None]:
+async def _grpc(settings: Settings, ingest: Ingest, senders: Senders, budget: Budget) -> AsyncIterator[None]:
     if settings.gateway_otlp_grpc is None:
         yield
         return
     credentials = grpc_credentials(settings)
     async with serving_otlp_grpc(
-        ingest, senders.of_headers, settings.gateway_otlp_grpc, credentials=credentials
+        ingest, senders.of_headers, settings.gateway_otlp_grpc, budget=budget, credentials=credentials
     ) as port:
         log.info("OTLP over gRPC", port=port)
         yield

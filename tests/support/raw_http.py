@@ -49,9 +49,14 @@ def answers(received: bytes) -> list[int]:
     return [int(part[:3]) for part in received.replace(b"HTTP/1.0 ", b"HTTP/1.1 ").split(b"HTTP/1.1 ")[1:]]
 
 
-def connected(port: int, sent: bytes = b"", buffer: int | None = None) -> socket.socket:
-    """Open a connection and send ``sent``. ``buffer`` limits the bytes of the answer that the kernel accepts."""
+def connected(port: int, sent: bytes = b"", buffer: int | None = None, source: str = "") -> socket.socket:
+    """Open a connection and send ``sent``. ``buffer`` limits the bytes of the answer that the kernel accepts.
+
+    ``source`` is another loopback address of the client.
+    """
     made = socket.socket()
+    if source:
+        made.bind((source, 0))
     if buffer is not None:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
     made.settimeout(20)

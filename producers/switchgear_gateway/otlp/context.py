@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
 
 from switchgear_gateway.otlp.executions import SESSION, USER, session_of, user_of
@@ -37,6 +38,29 @@ _OUTPUT: Final = (
     "ai.usage.outputTokens",
     "ai.usage.completionTokens",
 )
+
+_READ: Final = frozenset(
+    {*_NAMES, *_INPUT, *_OUTPUT}
+    | {"ai.operationId", "gen_ai.operation.name", "openinference.span.kind", "llm.request.type", "error.type"}
+)
+_MOST_TEXT: Final = 256
+
+
+def kept(span: Span) -> Span:
+    """Return what is kept of a span until its request is counted: without long texts, and the attributes that are read until then."""
+    return replace(
+        span,
+        name=span.name[:_MOST_TEXT],
+        scope=span.scope[:_MOST_TEXT],
+        status_message="",
+        attributes={
+            name: value[:_MOST_TEXT] if isinstance(value, str) else value
+            for name, value in span.attributes.items()
+            if name in _READ
+        },
+        resource={},
+        exception=None,
+    )
 
 
 class _Person(NamedTuple):

@@ -6,35 +6,29 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError, Message
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from switchgear_schemas.errors import SwitchgearError
+from switchgear_access.json_cost import is_dear
+from switchgear_gateway.otlp.parts import MAX_RECORDS, fields_in, too_many_records
+from switchgear_gateway.otlp.unreadable import Encoding, TooManyRecordsError, UnreadableBodyError
 
-Encoding = Literal["protobuf", "json"]
 M = TypeVar("M", bound=Message)
 
 MAX_BODY_BYTES: Final = 8 * 1_048_576
-"""The largest request after unpacking. Of two bytes protobuf can make 170: this many take under a second and 700 MB."""
-MAX_RECORDS: Final = 20_000
-"""Spans or log records in one request. Exporters send at most a few thousand."""
-_MAX_OBJECTS: Final = 500_000
-"""JSON objects in one request. A record with ten attributes has twenty."""
+"""The largest request after unpacking."""
+MAX_MESSAGES: Final = 24_000
+"""Messages of protobuf in one decoding: attributes, their values, events and links. Each takes up to 170 bytes."""
+_MAX_FIELDS: Final = 100_000
+_FEW_BYTES: Final = 16_384
+"""So many bytes can't have too many messages."""
 
 _IDS: Final = ("traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id")
 """OTLP's JSON writes these in hexadecimal, where protobuf's JSON has base64."""
-
-
-class UnreadableBodyError(SwitchgearError):
-    """A body isn't what its headers say. The same request must not be sent again."""
-
-
-class TooManyRecordsError(UnreadableBodyError):
-    """A body has more spans or log records than one request may have."""
 
 
 def traces_from(body: bytes, encoding: Encoding) -> ExportTraceServiceRequest:
@@ -70,10 +64,11 @@ def _decoded(body: bytes, encoding: Encoding, message: M) -> M:
     kind = message.DESCRIPTOR.name
     try:
         if encoding == "protobuf":
+            _check_messages(body, message)
             message.ParseFromString(body)
             return message
-        if body.count(b"{") > _MAX_OBJECTS:
-            raise _too_many()
+        if is_dear(body):
+            raise _too_much()
         given = json.loads(body)
         if not isinstance(given, dict):
             raise UnreadableBodyError(f"The body is a JSON {type(given).__name__}, not an object.")
@@ -92,12 +87,39 @@ def _check_number(resources: Sequence[Any], scopes: str, records: str) -> None:
         lambda: sum(len(getattr(scope, records)) for resource in resources for scope in getattr(resource, scopes)),
     )
     if any(number() > MAX_RECORDS for number in numbers):
-        raise _too_many()
+        raise too_many_records()
 
 
-def _too_many() -> TooManyRecordsError:
+def _check_messages(body: bytes, message: Message) -> None:
+    """Count the messages in a body before they are made. What looks like a message and isn't one is left to protobuf.
+
+    Raises:
+        TooManyRecordsError: There are too many.
+    """
+    if len(body) <= _FEW_BYTES:
+        return
+    messages = fields = 0
+    places = [(fields_in(body, 0, len(body)), message.DESCRIPTOR)]
+    while places:
+        inside, kind = places[-1]
+        place = next(inside, None)
+        if place is None:
+            places.pop()
+            continue
+        fields += 1
+        number, _, at, end = place
+        field = kind.fields_by_number.get(number)
+        if field is not None and field.message_type is not None:
+            messages += 1
+            places.append((fields_in(body, at, end), field.message_type))
+        if messages > MAX_MESSAGES or fields > _MAX_FIELDS:
+            raise _too_much()
+
+
+def _too_much() -> TooManyRecordsError:
     return TooManyRecordsError(
-        f"The body has more than {MAX_RECORDS:,} spans or log records.", hint="Let the exporter send smaller batches."
+        "A span, a log record or its resource has too many attributes, events and links.",
+        hint=f"Send at most {MAX_MESSAGES // 2:,} attributes in one record.",
     )
 
 

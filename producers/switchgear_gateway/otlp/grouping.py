@@ -10,13 +10,13 @@ The first span of a call that arrives counts, and later ones of the same call ar
 
 Limits: a span waits six seconds, a little more than the five for which exporters collect spans. At most 10,000 spans wait; further ones
 count at once. The window knows the last 50,000 spans, and of the calls under one span 64 tools. It is in the memory of one gateway, so all
-spans of a trace have to arrive there.
+spans of a trace have to arrive there. Of one trace 256 spans wait.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
@@ -28,6 +28,8 @@ from switchgear_schemas import ToolExecution
 WAIT_S: Final = 6.0
 MOST_WAITING: Final = 10_000
 MOST_REMEMBERED: Final = 50_000
+_MOST_OF_TRACE: Final = 256
+"""Spans of one trace that wait. Each new span of the trace looks at them all."""
 _MOST_TOOLS: Final = 64
 """Tools that are noted for one span. Its own is one; the others are of calls under it."""
 _DEEPEST: Final = 16
@@ -169,29 +171,36 @@ class CallWindow:
             return None
         return min(each.due for held in self._waiting.values() for each in held) - self._wait_s
 
-    def add(self, tenant: str, spans: Iterable[Span], calls: Iterable[SeenCall], now: float) -> list[CountedCall]:
-        """Take the spans of one request, and return the calls that count now.
+    def note(self, tenant: str, spans: Iterable[Span]) -> None:
+        """Note spans, so that ancestors between two tool calls are known.
 
         Args:
             tenant: The tenant that sent them.
-            spans: All spans, so that ancestors between two tool calls are known.
-            calls: Those that are tool calls.
-            now: Monotonic time in seconds.
+            spans: All spans of a request, also those that are no tool calls.
         """
         for span in spans:
             if (len(span.trace_id), len(span.span_id), len(span.parent_id)) == (16, 8, 8):
                 self._note_parent(
                     span_key(tenant, span.trace_id, span.span_id), span_key(tenant, span.trace_id, span.parent_id)
                 )
+
+    def add(self, calls: Iterable[SeenCall], now: float) -> Iterator[list[CountedCall]]:
+        """Take the tool calls of one request, whose spans were noted. Yield those that count now, trace by trace.
+
+        Args:
+            calls: The tool calls.
+            now: Monotonic time in seconds.
+        """
         by_trace: dict[bytes, list[SeenCall]] = defaultdict(list)
         for call in calls:
             by_trace[call.trace].append(call)
-        return [found for trace, members in by_trace.items() for found in self._decide(trace, members, now)]
+        for trace, members in by_trace.items():
+            yield self._decide(trace, members, now)
 
-    def due(self, now: float) -> list[CountedCall]:
-        """Return the calls whose wait is over."""
-        traces = [trace for trace, held in self._waiting.items() if any(each.due <= now for each in held)]
-        return [found for trace in traces for found in self._decide(trace, [], now)]
+    def due(self, now: float) -> Iterator[list[CountedCall]]:
+        """Yield the calls whose wait is over, trace by trace."""
+        for trace in [trace for trace, held in self._waiting.items() if any(each.due <= now for each in held)]:
+            yield self._decide(trace, [], now)
 
     def forget(self, call: CountedCall) -> None:
         """Take back that a call was counted, because it could not be sent. Its spans count when they arrive again."""
@@ -209,6 +218,7 @@ class CallWindow:
         for members in self._grouped([*(each.call for each in held), *new]):
             waits_until = min(due.get(each.key, now + self._wait_s) for each in members)
             room = self._number_waiting + len(members) <= self._most_waiting
+            room = room and len(self._waiting.get(trace, ())) + len(members) <= _MOST_OF_TRACE
             if any(self._is_copy(each) for each in members):
                 self.copies += len(members)
             elif waits_until > now and room and all(each.waits for each in members):

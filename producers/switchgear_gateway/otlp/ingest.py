@@ -6,32 +6,39 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Generic, NamedTuple, TypeVar
-
-import pydantic
+from itertools import chain
+from typing import Final, NamedTuple
 
 from switchgear.runtime.throttled_log import BoundedLog
+from switchgear_access.turns import Turn
+from switchgear_gateway.otlp.calls import Calls, R, calls_in_logs, calls_in_traces
 from switchgear_gateway.otlp.context import TraceContext
-from switchgear_gateway.otlp.decoding import Encoding, logs_from, traces_from
-from switchgear_gateway.otlp.executions import UnusableRecordError
 from switchgear_gateway.otlp.failures import by_trusted_text
 from switchgear_gateway.otlp.grouping import MOST_REMEMBERED, CallWindow, CountedCall, SeenCall
-from switchgear_gateway.otlp.mappings import is_recognised, of_log, of_span
-from switchgear_gateway.otlp.records import Log, Span, logs_of, spans_of
-from switchgear_gateway.otlp.sources import IngestCounts, looks_like_a_tool
+from switchgear_gateway.otlp.parts import parts_of
+from switchgear_gateway.otlp.records import Log, Span
+from switchgear_gateway.otlp.sources import IngestCounts
 from switchgear_gateway.otlp.submission import Result, Sender, TryAgainError
+from switchgear_gateway.otlp.unreadable import Encoding
 from switchgear_schemas import ToolExecution
 from switchgear_schemas.globs import matches
 
 log: Final = logging.getLogger("switchgear.gateway.otlp")
 _warnings: Final = BoundedLog(log)
-R = TypeVar("R", Span, Log)
 
-_LARGE: Final = 65_536
-"""Bytes from which a body is read in a thread, so that other requests go on."""
+_LARGE: Final[Mapping[Encoding, int]] = {"protobuf": 65_536, "json": 16_384}
+"""Bytes from which a part of a request is read in a thread, because it has one large record."""
+_BATCH_FACTOR: Final = 5
+_BATCH_BYTES: Final = 4 * 1_048_576
+"""The calls of a request are sent together if they take less than this, or less than so many times its size."""
+_MOST_BYTES: Final = 16 * 1_048_576
+_MOST_CALLS: Final = 512
+"""Calls that are sent together."""
+_END: Final = b"end"
+"""After the last part."""
 _SUBMIT_LIMIT_S: Final = 30.0
 """How long a batch may take. After that its executions are unknown."""
 _LOOK_EVERY_S: Final = 0.5
@@ -43,6 +50,11 @@ _MOST_UNSENT: Final = 10_000
 _MOST_REASONS: Final = 3
 
 
+def cost_of_calls(body: bytes) -> int:
+    """Return how much memory the records and calls of a request take at most, besides its body."""
+    return min(_BATCH_FACTOR * len(body), _MOST_BYTES)
+
+
 class Answer(NamedTuple):
     """The answer to a request that was taken."""
 
@@ -50,19 +62,6 @@ class Answer(NamedTuple):
     """How many tool calls in it can't be used."""
     reasons: str
     """Some of the reasons; empty if there are none."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Calls(Generic[R]):
-    """What a body has."""
-
-    records: list[R]
-    executions: list[tuple[R, ToolExecution]]
-    """The tool calls among the records."""
-    reasons: list[str]
-    """Why each of the others among the tool calls can't be used."""
-    unmatched: list[R]
-    """Those that look like tool calls, but no mapping reads them."""
 
 
 @dataclass(slots=True)
@@ -123,15 +122,7 @@ class Ingest:
             UnreadableBodyError: The body has another format, or too many spans.
             TryAgainError: Some were not acknowledged. The request has to be sent again as a whole.
         """
-        found = await _apart(_in_traces, body, encoding)
-        self.counts.records += len(found.records)
-        for span in found.unmatched:
-            self.counts.unmatched.note(sender.tenant, span.scope, span.name)
-        calls = [SeenCall.of(span, self._judged(execution), sender) for span, execution in found.executions]
-        self._context.note(sender.tenant, found.records, frozenset(each.key for each in calls))
-        ready = self._completed(self._window.add(sender.tenant, found.records, calls, self._clock()))
-        batch = _Batch([each.execution for each in ready], [partial(self._window.forget, each) for each in ready])
-        return await self._sent(batch, sender, found.reasons, resent=resent)
+        return await self._taken(calls_in_traces, self._count_spans, body, encoding, sender, resent=resent)
 
     async def logs(self, body: bytes, encoding: Encoding, sender: Sender, *, resent: bool = False) -> Answer:
         """Send the tool calls among the log records of a request.
@@ -146,21 +137,94 @@ class Ingest:
             UnreadableBodyError: The body has another format, or too many records.
             TryAgainError: Some were not acknowledged. The request has to be sent again as a whole.
         """
-        found = await _apart(_in_logs, body, encoding)
-        self.counts.records += len(found.records)
+        return await self._taken(calls_in_logs, self._count_logs, body, encoding, sender, resent=resent)
+
+    async def _taken(
+        self,
+        read: Callable[[bytes, Encoding], Calls[R]],
+        counting: Callable[[Calls[R], Sender, _Batch, Turn], Awaitable[None]],
+        body: bytes,
+        encoding: Encoding,
+        sender: Sender,
+        *,
+        resent: bool,
+    ) -> Answer:
+        """Take a request part by part. The calls of a small one, and of most large ones, are counted and sent together."""
+        turn, most = Turn(), min(max(_BATCH_BYTES, _BATCH_FACTOR * len(body)), _MOST_BYTES)
+        rejected, reasons = 0, dict[str, None]()
+        found: Calls[R] = Calls()
+        for part in chain(parts_of(body, encoding), [_END]):
+            if part is not None and part is not _END:
+                small = len(part) < _LARGE[encoding]
+                found.extend(read(part, encoding) if small else await turn.in_thread(read, part, encoding))
+            await turn.pause()
+            if part is _END or found.bytes > most or len(found.executions) >= _MOST_CALLS:
+                answer = await self._counted(found, counting, sender, turn, resent=resent)
+                rejected += answer.rejected
+                reasons[answer.reasons] = None
+                found = Calls()
+        return Answer(rejected, "; ".join(filter(None, reasons))[:500])
+
+    async def _counted(
+        self,
+        found: Calls[R],
+        counting: Callable[[Calls[R], Sender, _Batch, Turn], Awaitable[None]],
+        sender: Sender,
+        turn: Turn,
+        *,
+        resent: bool,
+    ) -> Answer:
+        """Count and send some calls. If the request is given up meanwhile, they count when they arrive again."""
         batch = _Batch()
+        try:
+            await counting(found, sender, batch, turn)
+            return await self._sent(batch, sender, found.reasons, turn, resent=resent)
+        except asyncio.CancelledError:
+            for execution in batch.executions:
+                _note(self._unknown, execution.metric_id.bytes)
+            for undo in batch.undo:
+                undo()
+            raise
+
+    async def _count_spans(self, found: Calls[Span], sender: Sender, batch: _Batch, turn: Turn) -> None:
+        """Put the calls that count now into ``batch``."""
+        self.counts.records += len(found.records)
+        for span in found.unmatched:
+            self.counts.unmatched.note(sender.tenant, span.scope, span.name)
+            await turn.pause()
+        calls: list[SeenCall] = []
+        for span, execution in found.executions:
+            calls.append(SeenCall.of(span, self._judged(execution), sender))
+            await turn.pause()
+        keys = frozenset(each.key for each in calls)
+        for span in sorted(found.records, key=lambda each: each.end_ns):
+            self._context.note(sender.tenant, [span], keys)
+            self._window.note(sender.tenant, [span])
+            await turn.pause()
+        for of_trace in self._window.add(calls, self._clock()):
+            batch.undo += [partial(self._window.forget, each) for each in of_trace]
+            batch.executions += [each.execution for each in await self._completed(of_trace, turn)]
+            await turn.pause()
+
+    async def _count_logs(self, found: Calls[Log], sender: Sender, batch: _Batch, turn: Turn) -> None:
+        """Put the calls that were not sent before into ``batch``."""
+        self.counts.records += len(found.records)
         for _, execution in found.executions:
             key = sender.tenant.encode() + execution.metric_id.bytes
             if key in self._logged:
                 continue
             _note(self._logged, key)
-            batch.executions.append(self._judged(execution))
             batch.undo.append(partial(self._logged.pop, key, None))
-        return await self._sent(batch, sender, found.reasons, resent=resent)
+            batch.executions.append(self._judged(execution))
+            await turn.pause()
 
-    def _completed(self, calls: Iterable[CountedCall]) -> list[CountedCall]:
+    async def _completed(self, calls: Iterable[CountedCall], turn: Turn) -> list[CountedCall]:
         """Return calls with what other spans of their traces say about them."""
-        return [self._context.complete(each, self._window.ancestors(each.spans[0].key)) for each in calls]
+        found: list[CountedCall] = []
+        for each in calls:
+            found.append(self._context.complete(each, self._window.ancestors(each.spans[0].key)))
+            await turn.pause()
+        return found
 
     def _judged(self, execution: ToolExecution) -> ToolExecution:
         """Return an execution with the class that its text tells, if the user trusts the texts of its tool."""
@@ -179,19 +243,35 @@ class Ingest:
         Args:
             everything: Send the others too, because the process ends or loses its partitions.
         """
-        due = self._completed(self._window.due(float("inf") if everything else self._clock()))
+        turn = Turn()
+        for of_trace in self._window.due(float("inf") if everything else self._clock()):
+            self._unsent += [(each, 0) for each in of_trace]
+            await turn.pause()
         unsent, self._unsent = self._unsent, []
         by_sender: dict[int, list[tuple[CountedCall, int]]] = {}
-        for call, attempts in [*unsent, *((call, 0) for call in due)]:
+        for call, attempts in unsent:
             by_sender.setdefault(id(call.sender), []).append((call, attempts))
-        for calls in by_sender.values():
-            executions = [call.execution for call, _ in calls]
-            result = await self._submitted(executions, calls[0][0].sender, resent=any(tried for _, tried in calls))
-            failed = set(range(len(calls))) if result.retry_after_s is not None else set(result.unknown)
-            self.counts.calls += len(calls) - len(failed) - len(result.rejected)
-            self.counts.rejected += len(result.rejected)
-            self._refused(calls[0][0].sender, [reason for _, reason in result.rejected])
-            self._keep([(call, tried + 1) for index, (call, tried) in enumerate(calls) if index in failed])
+        while by_sender:
+            of_sender, calls = next(iter(by_sender.items()))
+            try:
+                await self._send_again(calls[:_MOST_CALLS], turn)
+            except asyncio.CancelledError:
+                self._unsent += [each for left in by_sender.values() for each in left]
+                raise
+            by_sender[of_sender] = calls[_MOST_CALLS:]
+            if not by_sender[of_sender]:
+                del by_sender[of_sender]
+
+    async def _send_again(self, calls: Sequence[tuple[CountedCall, int]], turn: Turn) -> None:
+        """Send calls of one sender. Each comes with the number of earlier attempts."""
+        sender = calls[0][0].sender
+        executions = [each.execution for each in await self._completed((call for call, _ in calls), turn)]
+        result = await self._submitted(executions, sender, resent=any(tried for _, tried in calls))
+        failed = set(range(len(calls))) if result.retry_after_s is not None else set(result.unknown)
+        self.counts.calls += len(calls) - len(failed) - len(result.rejected)
+        self.counts.rejected += len(result.rejected)
+        self._keep([(call, tried + 1) for index, (call, tried) in enumerate(calls) if index in failed])
+        await self._refused(sender, [reason for _, reason in result.rejected], turn)
 
     async def close(self, *, limit_s: float = 5.0) -> None:
         """Send all that waits, for at most ``limit_s`` seconds."""
@@ -211,7 +291,7 @@ class Ingest:
             self.counts.lost += len(failed) - len(kept)
             _warnings.warning("tool calls from traces were dropped because they could not be sent")
 
-    async def _sent(self, batch: _Batch, sender: Sender, reasons: list[str], *, resent: bool) -> Answer:
+    async def _sent(self, batch: _Batch, sender: Sender, reasons: list[str], turn: Turn, *, resent: bool) -> Answer:
         """Send a batch in two parts: those that an earlier attempt left unknown are marked as resent."""
         unusable, refused_later = len(reasons), 0
         again: list[int] = []
@@ -229,14 +309,15 @@ class Ingest:
             batch.undo[index]()
         self.counts.calls += len(batch.executions) - len(again) - refused_later
         self.counts.rejected += unusable + refused_later
-        self._refused(sender, reasons)
+        await self._refused(sender, reasons, turn)
         if again:
             raise TryAgainError(f"{len(again)} tool calls were not acknowledged.", retry_after_s=retry_after_s)
         return Answer(unusable + refused_later, "; ".join(dict.fromkeys(reasons[: 10 * _MOST_REASONS]))[:500])
 
-    def _refused(self, sender: Sender, reasons: Iterable[str]) -> None:
+    async def _refused(self, sender: Sender, reasons: Iterable[str], turn: Turn) -> None:
         for reason in reasons:
             self.counts.refused.note(sender.tenant, reason.partition(", got ")[0])
+            await turn.pause()
 
     def _parts(self, batch: _Batch, *, resent: bool) -> list[tuple[list[int], bool]]:
         parts: dict[bool, list[int]] = {False: [], True: []}
@@ -255,42 +336,6 @@ class Ingest:
         except Exception as error:  # noqa: BLE001 - whatever failed, the exporter has to send them again
             _warnings.warning("tool calls from traces could not be sent", error)
             return Result(unknown=everything)
-
-
-async def _apart(read: Callable[[bytes, Encoding], _Calls[R]], body: bytes, encoding: Encoding) -> _Calls[R]:
-    """Read a body, in a thread if it is large."""
-    return read(body, encoding) if len(body) < _LARGE else await asyncio.to_thread(read, body, encoding)
-
-
-def _in_traces(body: bytes, encoding: Encoding) -> _Calls[Span]:
-    found = _calls_in(spans_of(traces_from(body, encoding)), of_span)
-    found.unmatched.extend(span for span in found.records if looks_like_a_tool(span) and not is_recognised(span))
-    return found
-
-
-def _in_logs(body: bytes, encoding: Encoding) -> _Calls[Log]:
-    return _calls_in(logs_of(logs_from(body, encoding)), of_log)
-
-
-def _calls_in(records: Iterable[R], mapping: Callable[[R], ToolExecution | None]) -> _Calls[R]:
-    found: _Calls[R] = _Calls([], [], [], [])
-    for record in records:
-        found.records.append(record)
-        execution = _mapped(mapping, record, found.reasons)
-        if execution is not None:
-            found.executions.append((record, execution))
-    return found
-
-
-def _mapped(mapping: Callable[[R], ToolExecution | None], record: R, reasons: list[str]) -> ToolExecution | None:
-    try:
-        return mapping(record)
-    except UnusableRecordError as error:
-        reasons.append(str(error))
-    except pydantic.ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        reasons.append(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
-    return None
 
 
 def _note(recent: OrderedDict[bytes, None], key: bytes) -> None:

@@ -15,9 +15,10 @@ from starlette.responses import Response
 
 from switchgear_access.problem import MEDIA_TYPE, ProblemError
 from switchgear_gateway.bodies import Budget, read_body
-from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES, Encoding, TooManyRecordsError, UnreadableBodyError
-from switchgear_gateway.otlp.ingest import Answer, Ingest
+from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES
+from switchgear_gateway.otlp.ingest import Answer, Ingest, cost_of_calls
 from switchgear_gateway.otlp.submission import NotAllowedError, Sender, SenderOf, TryAgainError
+from switchgear_gateway.otlp.unreadable import Encoding, TooManyRecordsError, UnreadableBodyError
 from switchgear_schemas.errors import SwitchgearError
 
 _TYPES: Final[dict[str, Encoding]] = {"application/x-protobuf": "protobuf", "application/json": "json"}
@@ -57,8 +58,9 @@ class OtlpReceiver:
         try:
             sender = await self._sender_of(request.headers)
             encoding = _encoding(request)
-            with self._budget.request() as held:
+            with self._budget.request(sender.client) as held:
                 body = await read_body(request, held, limit=MAX_BODY_BYTES)
+                held.add(cost_of_calls(body))
                 answer = await take(body, encoding, sender)
         except SwitchgearError as error:
             problem = _problem(error)

@@ -44,10 +44,12 @@ class Sender:
     Args:
         tenant: Spans of different tenants are never taken for the same call.
         submit: Sends this sender's executions, with its tenant and within its rights.
+        client: The credential, by which its requests are counted. Empty for a client of this machine.
     """
 
     submit: Submit = field(compare=False)
     tenant: str = ""
+    client: str = ""
 
 
 class NotAllowedError(SwitchgearError):

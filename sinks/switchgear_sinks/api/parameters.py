@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
+from switchgear_access.json_cost import is_dear
 from switchgear_sinks.api.answers import BadRequestError
 
 MAX_LIMIT: Final = 10_000
@@ -93,7 +94,8 @@ async def json_body(request: Request, kind: type[_Body], sample: str, known: tup
         known: The query parameters that this route knows. One that belongs into the body must not be ignored: ``?dry_run=1``.
 
     Raises:
-        BadRequestError: The content type is not JSON, the body has another form, or the route does not know a query parameter.
+        BadRequestError: The content type is not JSON, the body has another form or too many values, or the route does not know a query
+            parameter.
     """
     Parameters(request.query_params, known)
     # A browser sends this type to another site only with its consent, so a web page can't use a local Switchgear.
@@ -105,6 +107,8 @@ async def json_body(request: Request, kind: type[_Body], sample: str, known: tup
             content += chunk  # the middleware limits the size
     except ClientDisconnect:
         raise BadRequestError("The connection ended before the body did.") from None
+    if is_dear(bytes(content)):
+        raise BadRequestError("The body is not as expected: it has too many values for its size.", hint=sample)
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -152,6 +152,14 @@ def test_client_that_sends_a_byte_now_and_then_is_closed_when_its_time_is_over(h
         until(ended)
 
 
+def test_crowd_of_one_address_closes_its_own_connections_and_not_those_of_others(port):
+    with connected(port, GET, source="127.0.0.2") as other:
+        assert answers(other.recv(65_536)) == [200]
+        with crowd(port, 100, b"GET /"):
+            other.sendall(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+            assert answers(everything(other)) == [200]
+
+
 def test_request_in_progress_is_not_closed_however_long_it_takes(app, hasty):
     with connected(hasty, SLOW.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")) as connection:
         assert answers(asked(hasty, b"GET /")) == []  # its time was over

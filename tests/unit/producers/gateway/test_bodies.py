@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from switchgear_access.problem import ProblemError
-from switchgear_gateway.bodies import Budget, read_body
+from switchgear_gateway.bodies import Budget, read_body, unpacked
 
 LIMIT = 100_000
 
@@ -88,3 +88,34 @@ async def test_a_request_is_asked_to_come_later_if_all_together_hold_too_much(po
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
         assert budget.held == 999_000
     assert (await post(b"x" * 2_000, "")).status_code == 200
+
+
+async def test_a_token_holds_at_most_half_of_the_memory_and_others_go_on(budget):
+    with budget.request("token a") as first, budget.request("token a") as second, budget.request("token b") as other:
+        first.add(400_000)
+        with pytest.raises(ProblemError, match="This token has too many") as raised:
+            second.add(100_001)
+        assert raised.value.status == 429
+        other.add(500_000)
+        second.add(100_000)
+        first.release(400_000)
+        second.add(400_000)
+    assert budget.held == 0
+    with budget.request("token a") as again:
+        again.add(500_000)
+
+
+async def test_all_tokens_together_hold_at_most_the_memory(budget):
+    with budget.request("token a") as first, budget.request("token b") as second, budget.request("token c") as third:
+        first.add(500_000)
+        second.add(500_000)
+        with pytest.raises(ProblemError, match="gateway has too many"):
+            third.add(1)
+
+
+async def test_what_was_unpacked_is_held_once_and_what_was_sent_no_longer(budget):
+    body = gzip.compress(b"x" * 90_000)
+    with budget.request() as held:
+        held.add(len(body))
+        await unpacked(body, held, limit=LIMIT)
+        assert held.count == 90_000

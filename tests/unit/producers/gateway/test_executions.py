@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 
@@ -9,9 +10,14 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
+from switchgear_access import turns
 from switchgear_access.authenticator import Authenticator
+from switchgear_access.problem import ProblemError
+from switchgear_gateway import checking, executions
+from switchgear_gateway import publisher as module
 from switchgear_gateway.app import create_app
 from switchgear_gateway.bodies import Budget
+from switchgear_gateway.checking import Run
 from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.executions import MAX_ITEMS, ExecutionRoutes
 from switchgear_gateway.publisher import Publisher
@@ -145,3 +151,42 @@ async def test_other_methods_and_paths_are_problems(client):
     assert (await client.get("/v1/executions")).status_code == 405
     answer = await client.get("/v2")
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
+
+
+async def test_an_array_of_many_small_values_is_refused_before_they_are_made(client):
+    answer = await client.post("/v1/executions", json=[0] * 300_000)
+    assert answer.status_code == 413
+    assert "application/x-ndjson" in answer.json()["hint"]
+
+
+async def test_an_event_with_too_many_values_is_rejected_alone(client):
+    dense = EVENT | {"metadata": {"x": [[]] * 200_000}}
+    answer = await client.post("/v1/executions", content=lines(EVENT, dense, EVENT), headers=NDJSON)
+    assert [each["index"] for each in answer.json()["rejected"]] == [1]
+    assert answer.json()["rejected"][0]["reason"].startswith("metadata: ")
+
+
+@pytest.mark.parametrize("kind", ["lines", "array"])
+async def test_executions_of_many_steps_keep_their_places(client, kind, monkeypatch):
+    monkeypatch.setattr(checking, "_STEP_BYTES", 100)
+    monkeypatch.setattr(executions, "_STEP_BYTES", 70)
+    events = [EVENT, {"status": "x"}, EVENT | {"tool_name": "b"}, {}, EVENT]
+    request = {"content": lines(*events), "headers": NDJSON} if kind == "lines" else {"json": events}
+    found = (await client.post("/v1/executions", **request)).json()
+    assert [each["index"] for each in found["rejected"]] == [1, 3]
+    assert found["unknown"] == [0, 2, 4]
+
+
+async def test_a_request_that_is_given_up_while_it_is_handed_over_leaves_nothing_behind(publisher, monkeypatch):
+    monkeypatch.setattr(turns, "SLICE_S", -1.0)
+    monkeypatch.setattr(module, "_SOME_TOOLS", 1)
+    runs = {name: Run([b"{}"], [index]) for index, name in enumerate("abcd")}
+    submitting = asyncio.create_task(publisher.submit(runs, turns.Turn()))
+    while not publisher.in_flight:  # noqa: ASYNC110 - a count, no event
+        await asyncio.sleep(0)
+    assert publisher.in_flight == 4
+    submitting.cancel()
+    await asyncio.gather(submitting, return_exceptions=True)
+    assert publisher.in_flight == publisher._outbox.pending == 4
+    with pytest.raises(ProblemError):
+        await publisher.submit(runs, turns.Turn())

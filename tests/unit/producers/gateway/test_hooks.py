@@ -212,3 +212,12 @@ async def test_the_calls_whose_end_is_awaited_are_bounded(monkeypatch, place, se
     for call in ("a", "b", "c"):
         await session.after(call)
     assert [event.get("generation") for event in place.events(TOOL)] == [None, 0, 0]
+
+
+async def test_an_event_with_too_many_values_is_refused_and_a_long_text_is_not(place, client):
+    sent = {"tool_name": NAME, "tool_use_id": "t"}
+    dense = await client.hook("PostToolUse", **sent, tool_response=[[]] * 200_000)
+    assert (dense.status_code, "too many values" in dense.json()["detail"]) == (413, True)
+    assert place.events(TOOL) == []
+    assert (await client.hook("PostToolUse", **sent, tool_response="[], " * 150_000)).status_code == 200
+    assert len(place.events(TOOL)) == 1

@@ -83,3 +83,10 @@ async def test_query_parameter_that_belongs_into_the_body_is_refused_and_not_ign
     with pytest.raises(BadRequestError, match="Unknown parameter hours"):
         await json_body(request(body, b"hours=3"), ReplayBody, "a sample")
     assert (await json_body(request(body, b"format=csv"), ReplayBody, "a sample", ("format",))).tool == "x"
+
+
+async def test_body_of_many_small_values_is_refused_before_they_are_made():
+    body = b'{"tool": "x", "policy": {"a": [' + b"{}," * 300_000 + b"{}]}}"
+    with pytest.raises(BadRequestError, match="too many values") as caught:
+        await json_body(request(body), ReplayBody, "a sample")
+    assert caught.value.hint == "a sample"

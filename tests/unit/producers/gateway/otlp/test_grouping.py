@@ -25,7 +25,13 @@ def add(window, request, *, now=0.0, tenant="") -> list[CountedCall]:
     spans = list(spans_of(request))
     sender = Kafka().sender(tenant)
     mapped = [(span, of_span(span)) for span in spans]
-    return window.add(tenant, spans, [SeenCall.of(span, found, sender) for span, found in mapped if found], now)
+    window.note(tenant, spans)
+    calls = [SeenCall.of(span, found, sender) for span, found in mapped if found]
+    return [each for of_trace in window.add(calls, now) for each in of_trace]
+
+
+def due(window, now) -> list[CountedCall]:
+    return [each for of_trace in window.due(now) for each in of_trace]
 
 
 def outcomes(counted):
@@ -50,14 +56,14 @@ def test_a_framework_a_client_and_a_server_in_one_export_are_one_call_under_the_
     assert counted.execution.tool_name == "mcp:weather:get_forecast"
     assert counted.execution.execution_time_ms == 100
     assert window.copies == 2
-    assert window.due(1000.0) == []
+    assert due(window, 1000.0) == []
 
 
 @table("order", list(itertools.permutations([FRAMEWORK, CLIENT_SPAN, SERVER_SPAN])))
 def test_spans_of_one_call_in_three_exports_are_one_call_in_any_order(order):
     window = CallWindow()
     counted = [each for span in order for each in add(window, span_request(span))]
-    counted += window.due(1000.0)
+    counted += due(window, 1000.0)
     assert len(counted) == 1
 
 
@@ -79,7 +85,7 @@ def test_three_real_calls_through_the_mcp_sdk_are_three_after_the_wait_and_faile
     window = CallWindow()
     assert add(window, sample("mcp_sdk"), now=0.0) == []
     assert window.waiting == 6
-    counted = window.due(6.0)
+    counted = due(window, 6.0)
     assert outcomes(counted) == ["success", "tool", "tool"]
     assert window.waiting == 0
 
@@ -94,7 +100,7 @@ def test_real_calls_are_three_when_their_spans_arrive_in_two_exports(order):
         request = type(whole)()
         request.resource_spans.add().scope_spans.extend(part)
         counted += add(window, request)
-    counted += window.due(100.0)
+    counted += due(window, 100.0)
     assert len(counted) == 3
 
 
@@ -124,13 +130,13 @@ def test_spans_between_the_caller_and_the_server_that_are_no_calls_connect_them(
     assert len(add(window, span_request(FRAMEWORK))) == 1
     assert add(window, span_request(http)) == []
     assert add(window, span_request(SERVER_SPAN | {"parent": 5})) == []
-    assert window.due(1000.0) == []
+    assert due(window, 1000.0) == []
 
 
 def test_a_caller_that_arrives_after_its_server_counted_is_dropped_even_through_another_span():
     window = CallWindow()
     assert add(window, span_request(SERVER_SPAN | {"parent": 5}), now=0.0) == []
-    assert len(window.due(6.0)) == 1
+    assert len(due(window, 6.0)) == 1
     http = {"id": 5, "parent": 1, "attributes": {"http.request.method": "POST"}}
     assert add(window, span_request(http, FRAMEWORK), now=7.0) == []
 
@@ -144,8 +150,8 @@ def test_a_server_whose_callers_span_never_arrives_counts_after_the_wait():
     window = CallWindow(wait_s=6)
     assert add(window, span_request(SERVER_SPAN), now=10.0) == []
     assert window.waiting_since == 10.0
-    assert window.due(15.9) == []
-    (counted,) = window.due(16.0)
+    assert due(window, 15.9) == []
+    (counted,) = due(window, 16.0)
     assert counted.execution.tool_name == "mcp:weather:get_forecast"
     assert window.waiting_since is None
 
@@ -154,9 +160,9 @@ def test_each_span_of_a_trace_waits_its_own_time():
     window = CallWindow(wait_s=6)
     add(window, span_request(SERVER_SPAN), now=0.0)
     add(window, span_request(SERVER_SPAN | {"id": 13, "parent": 12}), now=5.0)
-    assert len(window.due(6.0)) == 1
-    assert window.due(10.9) == []
-    assert len(window.due(11.0)) == 1
+    assert len(due(window, 6.0)) == 1
+    assert due(window, 10.9) == []
+    assert len(due(window, 11.0)) == 1
 
 
 def test_an_export_that_is_sent_twice_counts_once():

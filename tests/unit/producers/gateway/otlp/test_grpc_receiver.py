@@ -12,12 +12,16 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceS
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from switchgear_gateway.otlp.decoding import MAX_RECORDS
+from switchgear_gateway.bodies import Budget
+from switchgear_gateway.otlp import grpc_receiver as module
 from switchgear_gateway.otlp.grpc_receiver import serving_otlp_grpc
 from switchgear_gateway.otlp.ingest import Ingest
-from switchgear_gateway.otlp.submission import NotAllowedError, Result
+from switchgear_gateway.otlp.parts import MAX_RECORDS
+from switchgear_gateway.otlp.submission import NotAllowedError, Result, Sender
 from switchgear_schemas.errors import SwitchgearError
+from tests.support import limits
 from tests.unit.producers.gateway.otlp.support import TOOL, Kafka, empty_spans, log_request, sample, span_request
+from tests.unit.producers.gateway.otlp.test_decoding import inside
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 
@@ -32,7 +36,7 @@ async def port(kafka):
     async def sender_of(headers):
         if headers.get("authorization") == "Bearer wrong":
             raise NotAllowedError("The token is unknown.", status=401)
-        return kafka.sender()
+        return Sender(kafka, client=headers.get("authorization", ""))
 
     async with serving_otlp_grpc(Ingest(), sender_of, "127.0.0.1:0") as listening:
         yield listening
@@ -108,6 +112,75 @@ async def test_a_request_with_too_many_spans_is_refused(channel):
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         await channel.unary_unary(EXPORT)(empty_spans(MAX_RECORDS + 1), timeout=10)
     assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+async def test_calls_without_a_message_end_when_their_time_is_over_and_a_token_can_not_take_all(
+    channel, kafka, monkeypatch
+):
+    monkeypatch.setattr(module, "_BODY_S", 1.0 * limits.FACTOR)
+    silent = [channel.stream_unary(EXPORT)(metadata=[("authorization", "Bearer one")]) for _ in range(40)]
+    statuses = {each: asyncio.create_task(each.code()) for each in silent}
+    refused = [next(asyncio.as_completed(statuses.values())) for _ in range(1)]
+    assert await refused[0] is grpc.StatusCode.UNAVAILABLE
+    await channel.unary_unary(EXPORT)(
+        sample("agent_framework").SerializeToString(), metadata=[("authorization", "Bearer two")], timeout=10
+    )
+    assert len(kafka.acknowledged) == 3
+    found = [await each for each in statuses.values()]
+    assert found.count(grpc.StatusCode.DEADLINE_EXCEEDED) == 32
+    assert found.count(grpc.StatusCode.UNAVAILABLE) == 8
+
+
+async def test_calls_with_a_wrong_token_are_refused_without_waiting_for_their_message(channel, kafka):
+    silent = [channel.stream_unary(EXPORT)(metadata=[("authorization", "Bearer wrong")]) for _ in range(60)]
+    assert {await each.code() for each in silent} == {grpc.StatusCode.UNAUTHENTICATED}
+    await TraceServiceStub(channel).Export(sample("agent_framework"), timeout=10)
+    assert len(kafka.acknowledged) == 3
+
+
+@pytest.mark.parametrize("compression", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
+async def test_many_empty_attributes_in_one_span_are_refused_before_they_are_made(channel, kafka, compression):
+    body = inside(0x0A, inside(0x12, inside(0x12, b"\x4a\x00" * 1_000_000)))
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await channel.unary_unary(EXPORT)(body, compression=compression, timeout=10)
+    assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "attributes" in raised.value.details()
+
+
+async def test_a_compressed_request_is_taken(channel, kafka):
+    await TraceServiceStub(channel).Export(sample("agent_framework"), compression=grpc.Compression.Gzip, timeout=10)
+    assert len(kafka.acknowledged) == 3
+
+
+async def test_memory_is_shared_with_http_and_bounds_grpc(kafka):
+    async def sender_of(_headers):
+        return Sender(kafka, client="token a")
+
+    budget, request = Budget(1_000_000), sample("agent_framework")
+    async with (
+        serving_otlp_grpc(Ingest(), sender_of, "127.0.0.1:0", budget=budget) as port,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        with budget.request("token a") as held:
+            held.add(499_000)
+            with pytest.raises(grpc.aio.AioRpcError) as raised:
+                await TraceServiceStub(channel).Export(request, timeout=10)
+            assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
+        await TraceServiceStub(channel).Export(request, timeout=10)
+        assert budget.held == 0
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:10.0.0.1:4711", "10.0.0.1"),
+        ("ipv6:%5B2001:db8::1%5D:4711", "2001:db8::"),
+        ("ipv6:[2001:db8::2]:4711", "2001:db8::"),
+        ("unix:", ""),
+    ],
+)
+def test_the_address_of_a_client_is_that_of_its_host(peer, address):
+    assert module._address(peer) == address
 
 
 async def test_a_taken_port_is_an_error_that_names_the_address(port):

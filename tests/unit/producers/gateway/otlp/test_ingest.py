@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from switchgear_gateway.otlp import calls
 from switchgear_gateway.otlp import ingest as module
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.submission import Result, TryAgainError
@@ -31,7 +32,7 @@ async def test_the_calls_of_a_request_are_acknowledged_before_its_answer():
 
 async def test_the_spans_of_a_large_request_are_read_in_a_thread_of_their_own(monkeypatch):
     threads = set()
-    monkeypatch.setattr(module, "of_span", lambda _span: threads.add(threading.current_thread()))
+    monkeypatch.setattr(calls, "of_span", lambda _span: threads.add(threading.current_thread()))
     await take(Ingest(), span_request({"id": 1, "attributes": {"x": "y" * 100_000}}), Kafka().sender())
     assert threads
     assert threading.current_thread() not in threads

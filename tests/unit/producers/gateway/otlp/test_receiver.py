@@ -17,8 +17,9 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from switchgear_gateway.bodies import Budget
-from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES, MAX_RECORDS
+from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES
 from switchgear_gateway.otlp.ingest import Ingest
+from switchgear_gateway.otlp.parts import MAX_RECORDS
 from switchgear_gateway.otlp.receiver import OtlpReceiver
 from switchgear_gateway.otlp.submission import NotAllowedError, Result
 from tests.unit.producers.gateway.otlp.support import TOOL, Kafka, empty_spans, log_request, sample, span_request
