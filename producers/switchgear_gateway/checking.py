@@ -14,6 +14,7 @@ from switchgear.policies.glob import matches
 from switchgear.redaction import redact
 from switchgear_access.principal import Principal
 from switchgear_gateway.emitter_clocks import EmitterClocks
+from switchgear_gateway.names import CheckName, check_name
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.wire import Execution, decode_execution, decode_valid_executions
@@ -51,7 +52,13 @@ class Checked(NamedTuple):
         return sum(len(run.values) for run in self.runs.values())
 
 
-def check_executions(items: Sequence[bytes], principal: Principal, clocks: EmitterClocks | None = None) -> Checked:
+def check_executions(
+    items: Sequence[bytes],
+    principal: Principal,
+    clocks: EmitterClocks | None = None,
+    *,
+    names: CheckName = check_name,
+) -> Checked:
     """Return the executions that this client may send, completed.
 
     An execution is sent on as the client wrote it, with unknown fields. What is missing is added: ``metric_id``, ``recorded_at``,
@@ -61,6 +68,7 @@ def check_executions(items: Sequence[bytes], principal: Principal, clocks: Emitt
         items: JSON objects.
         principal: The client. Its tenant and its tools restrict what it may send.
         clocks: Finds the emitters whose clock is wrong. None: nobody is told.
+        names: Checks the names of tools and services.
     """
     runs: dict[str, Run] = {}
     rejected: list[tuple[int, str]] = []
@@ -74,6 +82,9 @@ def check_executions(items: Sequence[bytes], principal: Principal, clocks: Emitt
         try:
             if execution is None:
                 execution = decode_execution(item)  # noqa: PLW2901
+            names("tool_name", execution.tool_name)
+            names("service", execution.service)
+            names("fallback_tool", execution.fallback_tool or "")
             if (
                 restricted
                 or execution.metric_id is None

@@ -16,6 +16,7 @@ from switchgear_gateway.bodies import Budget, read_body
 from switchgear_gateway.checking import MOST_WARNINGS, Checked, check_executions
 from switchgear_gateway.clients import Leaving
 from switchgear_gateway.emitter_clocks import EmitterClocks
+from switchgear_gateway.names import CheckName, check_name
 from switchgear_gateway.publisher import Publisher, Submission
 
 MAX_ITEMS: Final = 10_000
@@ -36,9 +37,13 @@ class ExecutionRoutes:
         publisher: Sends them.
         budget: Bounds the bodies of all requests.
         clocks: Finds the emitters whose clock is wrong.
+        names: Checks the names of tools and services.
     """
 
-    def __init__(self, publisher: Publisher, budget: Budget, clocks: EmitterClocks) -> None:
+    def __init__(
+        self, publisher: Publisher, budget: Budget, clocks: EmitterClocks, names: CheckName = check_name
+    ) -> None:
+        self._names = names
         self._publisher = publisher
         self._clocks = clocks
         self._budget = budget
@@ -48,10 +53,9 @@ class ExecutionRoutes:
         """Take executions: NDJSON or a JSON array."""
         with self._budget.request() as held:
             body = await read_body(request, held)
-            checked = check_executions(
-                _items(body, request.headers.get("content-type", "")), principal_of(request.scope), self._clocks
-            )
-            del body
+            items = _items(body, request.headers.get("content-type", ""))
+            checked = check_executions(items, principal_of(request.scope), self._clocks, names=self._names)
+            del body, items
             self._publisher.rejected += len(checked.rejected)
             leaving = Leaving(request)
             try:

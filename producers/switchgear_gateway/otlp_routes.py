@@ -19,6 +19,7 @@ from switchgear_access.principal import LOCAL, Principal, Role
 from switchgear_access.problem import ProblemError
 from switchgear_gateway.bodies import Budget
 from switchgear_gateway.checking import check_executions
+from switchgear_gateway.names import CheckName, check_name
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.kafka import OtlpTopics
 from switchgear_gateway.otlp.receiver import OtlpReceiver
@@ -42,9 +43,11 @@ class Senders:
     Args:
         authenticator: The ways to log in.
         publisher: Sends the executions.
+        names: Checks the names of tools and services.
     """
 
-    def __init__(self, authenticator: Authenticator, publisher: Publisher) -> None:
+    def __init__(self, authenticator: Authenticator, publisher: Publisher, names: CheckName = check_name) -> None:
+        self._names = names
         self._authenticator = authenticator
         self._publisher = publisher
 
@@ -80,7 +83,7 @@ class Senders:
 
     async def _submit(self, executions: Sequence[ToolExecution], principal: Principal, *, resent: bool) -> Result:
         items = [each.model_dump_json(exclude_none=True).encode() for each in executions]
-        checked = check_executions(items, principal)
+        checked = check_executions(items, principal, names=self._names)
         try:
             submission = self._publisher.submit(checked.runs, resent=resent)
         except ProblemError as error:
