@@ -3,7 +3,7 @@ import { isRecovery, RECOVERY } from "./breaker/ramp.js";
 import type { Cause, CircuitState } from "./breaker/values.js";
 import type { CircuitScope } from "./circuit-ids.js";
 import { SwitchgearError } from "./errors.js";
-import { dataForModel, errorInWords, nameForModel, ruleInWords } from "./text/model-text.js";
+import { dataForModel, errorInWords, nameForModel, ruleInWords } from "./model-text.js";
 import { oneLine } from "./text/one-line.js";
 import { redact } from "./text/redact.js";
 

@@ -1,6 +1,6 @@
 import type { Emitter } from "../emitter/emitter.js";
 import type { Rejection } from "../rejection.js";
-import { MOST_OF_AN_ERROR } from "../text/model-text.js";
+import { MOST_OF_AN_ERROR } from "../model-text.js";
 import { oneLine } from "../text/one-line.js";
 import { later, type Clock } from "../wire/timing.js";
 import type { Caller } from "./caller.js";

@@ -1,6 +1,6 @@
 import { SwitchgearError } from "../errors.js";
 import { Rejection } from "../rejection.js";
-import { nameForModel } from "../text/model-text.js";
+import { nameForModel } from "../model-text.js";
 
 /** What a call cost. */
 export interface Usage {

@@ -12,7 +12,7 @@ import type { CircuitView } from "../fleet/view.js";
 import type { Caller } from "../guard/caller.js";
 import type { FallbackMap } from "../guard/fallback.js";
 import type { LocalCircuit } from "../guard/local-circuits.js";
-import { nameForModel } from "../text/model-text.js";
+import { nameForModel } from "../model-text.js";
 import type { Clock } from "../wire/timing.js";
 import { renamer, type NameMap } from "./tool-name.js";
 

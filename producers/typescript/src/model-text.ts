@@ -2,7 +2,7 @@
  * Text of strangers in what a model reads. A name is shown plainly only if it can hardly be a sentence, and an error is told in our own
  * words. Everything else is quoted, escaped and bounded, so that it can't end the quotation.
  */
-import { classOfStatus } from "../classify/by-code.js";
+import { classOfStatus } from "./http-status.js";
 
 /** The most characters of a name in a text, with its quotation marks. */
 const MOST_NAME = 80;
