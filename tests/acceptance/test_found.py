@@ -13,6 +13,7 @@ from switchgear.breaker.values import ResultKind, family_result_kind, result_kin
 from switchgear.classify.by_code import class_of_status
 from switchgear.classify.result import classify_result
 from switchgear.fleet import Row
+from switchgear.testing import InMemoryFleet
 from switchgear_access.principal import LOCAL
 from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.otlp.failures import failure
@@ -24,13 +25,14 @@ from switchgear_schemas.wire import decode_execution
 from switchgear_sinks.repository.queries import window_end
 from switchgear_sinks.writer.rows import ExecutionRows, Rows
 from tests.support.fleet import OnePolicy, World
+from tests.support.hostile import skeleton
 from tests.support.records import HandMadeRecord
 from tests.support.shared import REPOSITORY, shared_folder
 from tests.unit.producers.gateway.otlp.support import calls_in, span_request
 
 Case = dict[str, Any]
-NEXT: Final = frozenset({"client_configuration", "hostile_text"})
-"""Kinds of the next issue, which is about names, texts and clients' configurations."""
+NEXT: Final = frozenset({"client_configuration"})
+"""Kinds of the next issue, which is about names and clients' configurations."""
 NOON: Final = datetime(2026, 11, 28, 12, tzinfo=UTC)
 """When the broker has the executions."""
 
@@ -98,6 +100,24 @@ def span_name(case: Case) -> dict[str, Any]:
     given = {"id": 1, "name": case["input"]["name"], "attributes": {"openinference.span.kind": "TOOL"}}
     (call,) = calls_in(span_request(given))
     return {"tool_name": call.tool_name}
+
+
+# -- texts of strangers
+
+
+def hostile_text(case: Case) -> dict[str, Any]:
+    """Whether a process that never called the tool shows its model the text, as the tool's error or its name, unless it is quoted."""
+    text, fleet = case["input"]["text"], InMemoryFleet(BreakerPolicy(consecutive_failures=1))
+    caller, other = fleet.gear("caller"), fleet.gear("other")
+    read = []
+    for tool, error in (("search", text), (text, "no route")):
+        permit = caller.try_acquire(tool)
+        assert permit
+        permit.failure(ConnectionError(error))
+        refused = other.try_acquire(tool)
+        assert not refused
+        read += [refused.text, str(refused.error()), other.notice(tools=[tool])]
+    return {"another_process_shows_it_to_its_model": any(text in skeleton(each) for each in read)}
 
 
 # -- executions: what is expected is said in words
@@ -169,6 +189,7 @@ def execution(case: Case) -> str:
 RUNNERS: Final[dict[str, Callable[[Case], Any]]] = {
     "adk_result": adk_result,
     "execution": execution,
+    "hostile_text": hostile_text,
     "http_429": http_429,
     "mcp_result": mcp_result,
     "span": span,
