@@ -57,6 +57,7 @@ class LocalOptions(TypedDict, total=False):
     redact: Redactor | None
     max_caller_errors: int | None
     caller_errors_without_session: bool
+    include_last_error: bool
 
 
 class _NeverDirect:
@@ -112,6 +113,8 @@ class Switchgear(Calling, Lifetime, FromEnv):
             may go to tools whose circuits are open.
         max_caller_errors: Refuse a tool to a session after this many errors of the caller in a row. None: never.
         caller_errors_without_session: The process's calls without a session are one session, for ``max_caller_errors``.
+        include_last_error: Quote the tool's last error in the texts of refusals, also to models that didn't get it. It is a stranger's
+            text: a tool that reads web pages may tell your models what to do. By default the texts say in our words what it was.
 
     Raises:
         SwitchgearError: An argument is impossible. The message names it.
@@ -126,6 +129,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         "parameters_key",
         "start_wait_s",
         "outages_in_text",
+        "include_last_error",
     )
     housekeeping: Housekeeping | None = None
 
@@ -159,6 +163,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         start_wait_s: float = 0.0,
         max_caller_errors: int | None = DEFAULT_MAX_CALLER_ERRORS,
         caller_errors_without_session: bool = False,
+        include_last_error: bool = False,
     ) -> None:
         arguments.policies("local_policies", local_policies)
         arguments.number("probe_wait", probe_wait)
@@ -178,6 +183,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         if max_caller_errors is not None:
             arguments.whole("max_caller_errors", max_caller_errors)
         arguments.flag("caller_errors_without_session", caller_errors_without_session)
+        arguments.flag("include_last_error", include_last_error)
         hook_list = HookList(hooks)
         self._hooks = hook_list if hook_list.wants else None
         wire = connect(
@@ -200,7 +206,14 @@ class Switchgear(Calling, Lifetime, FromEnv):
         fleet: FleetCircuits | None = None
         self._availability: Availability | None = None
         if self._emitter is not None and self._follower is not None:
-            fleet = FleetCircuits(self._follower, self._emitter, silence_s=fleet_silence, clock=clock, wall=wall)
+            fleet = FleetCircuits(
+                self._follower,
+                self._emitter,
+                silence_s=fleet_silence,
+                clock=clock,
+                wall=wall,
+                include_last_error=include_last_error,
+            )
             self._availability = Availability(self._follower, on_state_unavailable, state_max_age_s, clock)
         own_redactor = None if redact is None else redactor(redact)
         reporter = Reporter(
@@ -211,11 +224,16 @@ class Switchgear(Calling, Lifetime, FromEnv):
             hooks=self._hooks,
             credentials=Credentials(parameters_key),
         )
-        overdue = reporter.overdue
         if fleet is not None and self._availability is not None:
-            self.housekeeping = Housekeeping(fleet, self._availability, self._hooks, lambda: overdue.look(clock()))
+            self.housekeeping = Housekeeping(
+                fleet, self._availability, self._hooks, lambda: reporter.overdue.look(clock())
+            )
         self._family_pattern = family_pattern
-        self._decision = CircuitDecision(LocalBreakers(local_policies, clock), reporter, family_pattern=family_pattern)
+        self._decision = CircuitDecision(
+            LocalBreakers(local_policies, clock, include_last_error=include_last_error),
+            reporter,
+            family_pattern=family_pattern,
+        )
         if self._hooks is not None and self._follower is not None and "on_transition" in self._hooks.wants:
             self._follower.listeners.append(FleetChanges(self._hooks.on_transition, self._follower, wall).on_view)
         runtime = Runtime(
@@ -239,7 +257,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         self._start_wait_s = start_wait_s
         if self._background is not None and self.housekeeping is not None:
             self._background.add("watch", self.housekeeping.run)
-            self._background.add("overdue", lambda: overdue.run(clock))
+            self._background.add("overdue", lambda: reporter.overdue.run(clock))
             call_in_child(self._reset_in_child)
 
     @classmethod
@@ -394,7 +412,11 @@ class Switchgear(Calling, Lifetime, FromEnv):
         arguments.policies("policies", policies)
         if credential is not None:
             arguments.secret("credential", credential)
-        breakers = LocalBreakers(self._local_policies if policies is None else policies, self._clocks[0])
+        breakers = LocalBreakers(
+            self._local_policies if policies is None else policies,
+            self._clocks[0],
+            include_last_error=self._decision.local.include_last_error,
+        )
         return Session(
             mint_metric_id() if session_id is None else session_id,
             owner=self._runtime,

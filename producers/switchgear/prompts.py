@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from switchgear.arguments import impossible, renamer
 from switchgear.breaker.states import PASSING
 from switchgear.guard.tool_function import guarded_by, guarded_inside, unwrapped
-from switchgear.redaction import MOST_NAME, one_line
+from switchgear.model_text import name_for_model
 from switchgear.sessions import session_of
 from switchgear_schemas.circuit_ids import read_circuit_id, tool_circuit
 from switchgear_schemas.errors import SwitchgearError
@@ -82,11 +82,11 @@ def notice(tools: Iterable[Unavailable], *, name_of: NameOf = None) -> str:
     new_name = renamer("name_of", name_of)
 
     def shown(tool: str) -> str:
-        return one_line(new_name(tool), MOST_NAME)  # some names come from other processes
+        return name_for_model(new_name(tool))  # some names come from other processes
 
     found: dict[str, list[Unavailable]] = {}
     for tool in sorted(tools, key=lambda each: (not each.family, each.tool)):
-        name = f"all tools of {one_line(tool.tool, MOST_NAME)}" if tool.family else shown(tool.tool)
+        name = f"all tools of {name_for_model(tool.tool)}" if tool.family else shown(tool.tool)
         found.setdefault(name, []).append(tool)
     if not found:
         return ""
@@ -250,7 +250,7 @@ def notice_now(
 def _rejections(tools: Iterable[str], name_of: NameOf) -> str:
     """Return the sentence for tools that rejected the model's last calls. It has no numbers, as :data:`SESSION_OVER`."""
     new_name = renamer("name_of", name_of)
-    names = sorted({one_line(new_name(tool), MOST_NAME) for tool in tools})
+    names = sorted({name_for_model(new_name(tool)) for tool in tools})
     if not names:
         return ""
     if len(names) > MAX_TOOLS:

@@ -189,10 +189,6 @@ def redactor(extra: Redactor | None) -> Redactor:
     return both
 
 
-MOST_NAME: Final = 80
-"""The most characters of a tool's name in a text."""
-
-
 def one_line(text: str, most: int) -> str:
     """Return ``text`` on one line without control characters, at most ``most`` characters long. An ellipsis marks a cut."""
     text = text[: 4 * most]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 from switchgear import arguments
 from switchgear.guard.caller_errors import CallerErrorLimit
 from switchgear.guard.rejections import Caller, Rejection
+from switchgear.model_text import name_for_model
 from switchgear.usage import NOTHING, Usage, usage_of
 from switchgear_schemas.enums import CircuitState
 
@@ -202,11 +203,13 @@ class Session:
         token_budget, max_failures, max_calls = self._limits
         tokens = self._spent.tokens
         if token_budget is not None and tokens >= token_budget:
-            return f"the token budget of session {self.session_id} is spent ({tokens} of {token_budget})"
+            return (
+                f"the token budget of session {name_for_model(self.session_id)} is spent ({tokens} of {token_budget})"
+            )
         if max_failures is not None and self._failures >= max_failures:
-            return f"{self._failures} calls of session {self.session_id} failed (the limit is {max_failures})"
+            return f"{self._failures} calls of session {name_for_model(self.session_id)} failed (the limit is {max_failures})"
         if max_calls is not None and self._calls >= max_calls:
-            return f"session {self.session_id} has made its {max_calls} calls"
+            return f"session {name_for_model(self.session_id)} has made its {max_calls} calls"
         return None
 
     def check_limits(self, tool: str) -> Rejection | None:

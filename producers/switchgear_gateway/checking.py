@@ -16,6 +16,7 @@ from switchgear_access.json_cost import is_dear
 from switchgear_access.principal import Principal
 from switchgear_access.turns import Turn
 from switchgear_gateway.emitter_clocks import EmitterClocks
+from switchgear_gateway.names import CheckName, check_name
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.wire import Execution, decode_execution, decode_valid_executions
@@ -58,7 +59,12 @@ class Checked(NamedTuple):
 
 
 async def check_in_turn(
-    items: Sequence[bytes], principal: Principal, turn: Turn, clocks: EmitterClocks | None = None
+    items: Sequence[bytes],
+    principal: Principal,
+    turn: Turn,
+    clocks: EmitterClocks | None = None,
+    *,
+    names: CheckName = check_name,
 ) -> Checked:
     """Return what :func:`check_executions` returns, and let others go on meanwhile."""
     found = Checked({}, [], [])
@@ -66,7 +72,7 @@ async def check_in_turn(
     for end, item in enumerate(items, 1):
         size += len(item)
         if size >= _STEP_BYTES or end == len(items):
-            check_executions(items[first:end], principal, clocks, into=found, first=first)
+            check_executions(items[first:end], principal, clocks, names=names, into=found, first=first)
             await turn.pause()
             first, size = end, 0
     return found
@@ -77,6 +83,7 @@ def check_executions(
     principal: Principal,
     clocks: EmitterClocks | None = None,
     *,
+    names: CheckName = check_name,
     into: Checked | None = None,
     first: int = 0,
 ) -> Checked:
@@ -89,6 +96,7 @@ def check_executions(
         items: JSON objects.
         principal: The client. Its tenant and its tools restrict what it may send.
         clocks: Finds the emitters whose clock is wrong. None: nobody is told.
+        names: Checks the names of tools and services.
         into: Earlier executions of the same request, to which these are added.
         first: Place of the first one in the request.
     """
@@ -103,6 +111,9 @@ def check_executions(
         try:
             if execution is None:
                 execution = _decoded(item)  # noqa: PLW2901
+            names("tool_name", execution.tool_name)
+            names("service", execution.service)
+            names("fallback_tool", execution.fallback_tool or "")
             message = _redacted(execution.error_message) if execution.error_message else execution.error_message
             if (
                 restricted

@@ -24,6 +24,7 @@ from switchgear_access.problem import ProblemError
 from switchgear_gateway.asking import PERMIT_S, Gate, client_of
 from switchgear_gateway.bodies import Budget
 from switchgear_gateway.json_requests import address_of, body_of, decoded, json_answer, operation
+from switchgear_gateway.names import CheckName, check_name, check_request
 from switchgear_gateway.otlp.submission import Submit
 from switchgear_gateway.outcomes import Name, OutcomeRequest, Outcomes, execution_of
 from switchgear_gateway.permit_tokens import GivenPermit, PermitTokens
@@ -97,7 +98,8 @@ class Refused(msgspec.Struct, kw_only=True):
         reason: The rule that opened the circuit.
         retry_after_s: Seconds until a call may be tried. Null if it isn't known.
         fallback: A tool to use instead.
-        last_error: The last failure that counted. Null for a token with a tenant.
+        last_error: The last failure that counted: a stranger's text, for your code. Null for a token with a tenant.
+        last_error_class: Its class.
         family: The tool's server, if its circuit refused.
         generation: Generation of the circuit.
         toolFailure: The refusal as an MCP server would return it, under ``io.modelcontextprotocol/toolFailure``.
@@ -111,6 +113,7 @@ class Refused(msgspec.Struct, kw_only=True):
     retry_after_s: float | None
     fallback: str | None
     last_error: str | None
+    last_error_class: str | None
     family: str | None
     generation: int | None
     toolFailure: dict[str, Any]  # noqa: N815 - the name in MCP
@@ -129,6 +132,7 @@ class DecideRoutes:
         lifetime_s: How long a permit lasts.
         wall: Returns seconds since 1970.
         budget: Bounds the bodies of all requests. None: those of these routes.
+        names: Checks the names of tools and services.
     """
 
     def __init__(
@@ -140,7 +144,9 @@ class DecideRoutes:
         lifetime_s: float = PERMIT_S,
         wall: Callable[[], float] = time.time,
         budget: Budget | None = None,
+        names: CheckName = check_name,
     ) -> None:
+        self._names = names
         self._budget = budget or Budget()
         self._gate = Gate(gear, lifetime_s=lifetime_s, wall=wall)
         self._tokens = PermitTokens(key)
@@ -172,6 +178,8 @@ class DecideRoutes:
         """Ask whether a call may be made."""
         with self._budget.request(principal_of(request.scope).credential) as held:
             asked = decoded(await body_of(request, held, MOST_BYTES), DecideRequest)
+        fallbacks = {f"fallbacks[{index}]": each for index, each in enumerate(asked.fallbacks)}
+        check_request(self._names, tool=asked.tool, service=asked.service, **fallbacks)
         client = client_of(
             principal_of(request.scope),
             address_of(request),
@@ -240,6 +248,7 @@ def refused(refusal: Rejection, correlation_id: str, now: float) -> Refused:
         retry_after_s=None if wait is None else round(wait, 3),
         fallback=refusal.fallback,
         last_error=refusal.last_error,
+        last_error_class=refusal.last_error_class,
         family=refusal.family,
         generation=refusal.generation,
         toolFailure=tool_failure(refusal.source, text, retry_after_s=wait, correlation_id=correlation_id, now=now),

@@ -17,6 +17,7 @@ from switchgear_gateway.bodies import Budget, read_body
 from switchgear_gateway.checking import MOST_WARNINGS, Checked, check_in_turn
 from switchgear_gateway.clients import Leaving
 from switchgear_gateway.emitter_clocks import EmitterClocks
+from switchgear_gateway.names import CheckName, check_name
 from switchgear_gateway.publisher import Publisher, Submission
 
 MAX_ITEMS: Final = 10_000
@@ -41,9 +42,13 @@ class ExecutionRoutes:
         publisher: Sends them.
         budget: Bounds the bodies of all requests.
         clocks: Finds the emitters whose clock is wrong.
+        names: Checks the names of tools and services.
     """
 
-    def __init__(self, publisher: Publisher, budget: Budget, clocks: EmitterClocks) -> None:
+    def __init__(
+        self, publisher: Publisher, budget: Budget, clocks: EmitterClocks, names: CheckName = check_name
+    ) -> None:
+        self._names = names
         self._publisher = publisher
         self._clocks = clocks
         self._budget = budget
@@ -58,7 +63,7 @@ class ExecutionRoutes:
             await turn.pause()
             items = await _items(body, request.headers.get("content-type", ""), turn)
             del body
-            checked = await check_in_turn(items, principal, turn, self._clocks)
+            checked = await check_in_turn(items, principal, turn, self._clocks, names=self._names)
             del items
             self._publisher.rejected += len(checked.rejected)
             leaving = Leaving(request)

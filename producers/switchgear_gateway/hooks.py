@@ -27,6 +27,7 @@ from switchgear_access.principal import Principal, Role
 from switchgear_gateway.asking import PERMIT_S, Client, Gate, check_tool, client_of
 from switchgear_gateway.bodies import Budget
 from switchgear_gateway.json_requests import address_of, body_of, decoded, json_answer, operation
+from switchgear_gateway.names import CheckName, check_name, check_request
 from switchgear_gateway.otlp.submission import Submit
 from switchgear_gateway.outcomes import Outcome, Outcomes, execution_of
 from switchgear_gateway.permit_tokens import GivenPermit
@@ -59,6 +60,7 @@ class HookRoutes:
         family_pattern: Which tools belong to a family.
         outages_in_text: Globs of the tools whose failed results count by their text.
         budget: Bounds the bodies of all requests. None: those of this route.
+        names: Checks the names of tools.
     """
 
     def __init__(
@@ -70,7 +72,9 @@ class HookRoutes:
         family_pattern: str = DEFAULT_PATTERN,
         outages_in_text: Collection[str] = (),
         budget: Budget | None = None,
+        names: CheckName = check_name,
     ) -> None:
+        self._names = names
         self._budget = budget or Budget()
         self._gate = Gate(gear, lifetime_s=PERMIT_S, wall=wall)
         self._outcomes = Outcomes(submit, limit_s=KAFKA_S)
@@ -98,7 +102,7 @@ class HookRoutes:
         """Return the answer to an event, or None for no answer: then Claude Code goes on as without a hook.
 
         Raises:
-            ProblemError: The client has no right to the tool, or Kafka did not take the event.
+            ProblemError: The client has no right to the tool, its name is refused, or Kafka did not take the event.
         """
         kind = text(event.get("hook_event_name"))
         if kind in NOTICE_EVENTS:
@@ -107,6 +111,7 @@ class HookRoutes:
         call = claude_code.call_of(event, tools, self._family_pattern)
         if call is None:
             return None
+        check_request(self._names, tool_name=call.tool)
         session = call.session[:MAX_NAME_LENGTH] or None
         client = client_of(principal, address, service=SERVICE, session_id=session)
         if kind == "PreToolUse":

@@ -20,6 +20,7 @@ from switchgear_access.problem import ProblemError
 from switchgear_access.turns import Turn
 from switchgear_gateway.bodies import Budget
 from switchgear_gateway.checking import check_in_turn
+from switchgear_gateway.names import CheckName, check_name
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.kafka import OtlpTopics
 from switchgear_gateway.otlp.receiver import OtlpReceiver
@@ -44,9 +45,11 @@ class Senders:
     Args:
         authenticator: The ways to log in.
         publisher: Sends the executions.
+        names: Checks the names of tools and services.
     """
 
-    def __init__(self, authenticator: Authenticator, publisher: Publisher) -> None:
+    def __init__(self, authenticator: Authenticator, publisher: Publisher, names: CheckName = check_name) -> None:
+        self._names = names
         self._authenticator = authenticator
         self._publisher = publisher
 
@@ -85,7 +88,7 @@ class Senders:
         for each in executions:
             items.append(each.model_dump_json(exclude_none=True).encode())
             await turn.pause()
-        checked = await check_in_turn(items, principal, turn)
+        checked = await check_in_turn(items, principal, turn, names=self._names)
         try:
             submission = await self._publisher.submit(checked.runs, turn, resent=resent)
         except ProblemError as error:

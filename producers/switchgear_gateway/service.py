@@ -31,6 +31,7 @@ from switchgear_gateway.decide import DecideRoutes
 from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.executions import ExecutionRoutes
 from switchgear_gateway.hooks import HookRoutes
+from switchgear_gateway.names import name_check
 from switchgear_gateway.otlp.grpc_receiver import serving_otlp_grpc
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp_routes import OtlpRoutes, Senders, grpc_credentials, otlp_topics
@@ -63,7 +64,12 @@ class Fleet:
         self.follower = CircuitFollower(settings.kafka, **options)
         emitter = Emitter(settings.kafka, family_pattern=settings.family_pattern, service="gateway", **options)
         self._wire = Wire(emitter, self.follower, background=background)
-        self.gear = Switchgear(self, service="gateway", family_pattern=settings.family_pattern)
+        self.gear = Switchgear(
+            self,
+            service="gateway",
+            family_pattern=settings.family_pattern,
+            include_last_error=settings.include_last_error,
+        )
 
     def connect(self, client: Any, *, service: str, buffer_size: int) -> Wire:  # noqa: ARG002 - the same as Transport's
         """Return the connection of the gateway's client."""
@@ -87,12 +93,13 @@ def parts_of(
     """Return the parts of the gateway. Add a part here."""
     budget = budget or Budget()
     submit, pattern, trusted = senders.of(LOCAL).submit, settings.family_pattern, globs_in(settings.outages_in_text)
+    names = name_check(any_names=settings.gateway_any_names)
     key = None if settings.gateway_permit_key is None else settings.gateway_permit_key.get_secret_value().encode()
     return [
-        ExecutionRoutes(publisher, budget, EmitterClocks(settings.late_after_s)),
+        ExecutionRoutes(publisher, budget, EmitterClocks(settings.late_after_s), names),
         CircuitRoutes(fleet.follower, family_pattern=pattern),
-        DecideRoutes(fleet.gear, submit, key=key, budget=budget),
-        HookRoutes(fleet.gear, submit, family_pattern=pattern, outages_in_text=trusted, budget=budget),
+        DecideRoutes(fleet.gear, submit, key=key, budget=budget, names=names),
+        HookRoutes(fleet.gear, submit, family_pattern=pattern, outages_in_text=trusted, budget=budget, names=names),
         OtlpRoutes(ingest, senders, budget, registry),
         ProbeRoutes(registry, lambda: {"kafka": publisher.ready, "circuits": fleet.ready}),
     ]
@@ -118,7 +125,7 @@ async def run_gateway(settings: Settings) -> None:
     with listen(settings.gateway_http, ADDRESS_SETTING) as listening:
         fleet, publisher = Fleet(settings), Publisher(settings, registry)
         ingest = Ingest(outages_in_text=globs_in(settings.outages_in_text))
-        senders = Senders(authenticator, publisher)
+        senders = Senders(authenticator, publisher, name_check(any_names=settings.gateway_any_names))
         budget = Budget()
         parts = parts_of(settings, fleet, publisher, ingest, senders, registry, budget)
         app = create_app(parts, settings, registry=registry, authenticator=authenticator)

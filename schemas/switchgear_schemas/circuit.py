@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from switchgear_schemas.enums import CircuitScope, CircuitState, Mode, Scope
+from switchgear_schemas.enums import CircuitScope, CircuitState, ErrorClass, Mode, Scope
 
 __all__ = ["Cause", "Circuit", "CircuitScope", "CircuitState", "Counts", "Lease", "Mode", "Scope"]
 
@@ -107,6 +107,7 @@ class Circuit(_Record):
     )
     counts: Counts = Counts()
     last_error: str | None = Field(default=None, description="Type and message of the last counted failure.")
+    last_error_class: ErrorClass | None = Field(default=None, description="Class of the last counted failure.")
     mode: Mode = "enforce"
     fallback: tuple[str, ...] = ()
     target: str | None = Field(

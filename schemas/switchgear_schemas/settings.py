@@ -80,6 +80,10 @@ class ClientSettings(BaseModel):
         description="Tools whose failed results count by their text, such as connection refused: globs, comma-separated. "
         "Not for tools that read pages or run code.",
     )
+    include_last_error: bool = Field(
+        default=False,
+        description="true: texts of refusals quote the tool's last error. It is a stranger's text, also for models that didn't get it.",
+    )
     local: bool = Field(default=False, description="true: no Kafka. The process's own breakers decide alone.")
     gateway_url: str | None = Field(
         default=None, description="The address of a gateway, https://host:port, which clients use in place of Kafka."
@@ -239,6 +243,10 @@ class Settings(AccessSettings, ClientSettings):
     )
     gateway_streams_per_token: int = Field(
         default=4096, ge=1, le=100_000, description="Streams of circuits with one token; then 429."
+    )
+    gateway_any_names: bool = Field(
+        default=False,
+        description="true: the gateway takes every name of a tool or service. Else those of letters, digits, spaces and _ . : / @ -.",
     )
     gateway_otlp_grpc: str | None = Field(
         default=None, description="host:port where the gateway takes OTLP over gRPC, usually port 4317; unset: nowhere."

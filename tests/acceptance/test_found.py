@@ -15,6 +15,7 @@ from switchgear.breaker.values import ResultKind, family_result_kind, result_kin
 from switchgear.classify.by_code import class_of_status
 from switchgear.classify.result import classify_result
 from switchgear.fleet import Row
+from switchgear.testing import InMemoryFleet
 from switchgear_access.principal import LOCAL
 from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.otlp.failures import failure
@@ -26,13 +27,12 @@ from switchgear_schemas.wire import decode_execution
 from switchgear_sinks.repository.queries import window_end
 from switchgear_sinks.writer.rows import ExecutionRows, Rows
 from tests.support.fleet import OnePolicy, World
+from tests.support.hostile import skeleton
 from tests.support.records import HandMadeRecord
 from tests.support.shared import REPOSITORY, shared_folder
 from tests.unit.producers.gateway.otlp.support import calls_in, span_request
 
 Case = dict[str, Any]
-NEXT: Final = frozenset({"hostile_text"})
-"""A kind of the next issue, which is about names and texts."""
 NOON: Final = datetime(2026, 11, 28, 12, tzinfo=UTC)
 """When the broker has the executions."""
 
@@ -43,7 +43,6 @@ def cases() -> list[Case]:
 
 
 CASES = cases()
-NOW = [each for each in CASES if each["kind"] not in NEXT]
 
 
 # -- results and headers
@@ -100,6 +99,24 @@ def span_name(case: Case) -> dict[str, Any]:
     given = {"id": 1, "name": case["input"]["name"], "attributes": {"openinference.span.kind": "TOOL"}}
     (call,) = calls_in(span_request(given))
     return {"tool_name": call.tool_name}
+
+
+# -- texts of strangers
+
+
+def hostile_text(case: Case) -> dict[str, Any]:
+    """Whether a process that never called the tool shows its model the text, as the tool's error or its name, unless it is quoted."""
+    text, fleet = case["input"]["text"], InMemoryFleet(BreakerPolicy(consecutive_failures=1))
+    caller, other = fleet.gear("caller"), fleet.gear("other")
+    read = []
+    for tool, error in (("search", text), (text, "no route")):
+        permit = caller.try_acquire(tool)
+        assert permit
+        permit.failure(ConnectionError(error))
+        refused = other.try_acquire(tool)
+        assert not refused
+        read += [refused.text, str(refused.error()), other.notice(tools=[tool])]
+    return {"another_process_shows_it_to_its_model": any(text in skeleton(each) for each in read)}
 
 
 # -- executions: what is expected is said in words
@@ -206,6 +223,7 @@ RUNNERS: Final[dict[str, Callable[[Case], Any]]] = {
     "adk_result": adk_result,
     "client_configuration": client_configuration,
     "execution": execution,
+    "hostile_text": hostile_text,
     "http_429": http_429,
     "mcp_result": mcp_result,
     "span": span,
@@ -219,11 +237,11 @@ def test_the_inputs_were_found_and_each_kind_has_its_test() -> None:
     if not CASES:
         shared_folder()
     assert len(CASES) == 34
-    assert {each["kind"] for each in CASES} == RUNNERS.keys() | NEXT
+    assert {each["kind"] for each in CASES} == RUNNERS.keys()
     assert {each["expect"] for each in CASES if each["kind"] == "execution"} == IN_WORDS.keys()
 
 
-@pytest.mark.parametrize("case", NOW, ids=[each["name"] for each in NOW])
+@pytest.mark.parametrize("case", CASES, ids=[each["name"] for each in CASES])
 def test_what_was_found_is_right_now(case: Case) -> None:
     expected = case["expect"]
     found = RUNNERS[case["kind"]](case)

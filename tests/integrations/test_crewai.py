@@ -49,7 +49,7 @@ EXPECTED: list[str] = [
     "offered: get_climate, get_forecast\n",
     "run 3",
     "offered: get_climate\n",
-    "get_news: The tool get_news is unavailable (circuit open). Its last error was: TimeoutError: news.example did not answer.",
+    "get_news: The tool get_news is unavailable (circuit open). The rule consecutive_failures opened it. Its last error was a timeout.",
     "get_forecast: usually mild in Oslo",
     "These tools are unavailable, do not call them: get_forecast (not before",
 ]

@@ -121,10 +121,10 @@ async def test_refusal_says_in_its_meta_why_and_when_to_retry():
 
 
 @pytest.mark.parametrize("masks", [True, False])
-async def test_refusal_shows_the_last_error_unless_the_server_masks_errors(masks):
+async def test_refusal_quotes_the_last_error_for_who_asks_unless_the_server_masks_errors(masks):
     fleet = InMemoryFleet(FIRST)
     mcp: Any = FastMCP("weather", mask_error_details=masks)
-    mcp.add_middleware(SwitchgearMiddleware(fleet.gear(local_policies=FIRST)))
+    mcp.add_middleware(SwitchgearMiddleware(fleet.gear(local_policies=FIRST, include_last_error=True)))
     mcp.tool(SuiteTool(does=outage).function())
     async with Client(mcp) as client:
         for _ in range(2):
@@ -182,7 +182,7 @@ async def test_fourth_bad_call_of_a_client_is_refused_and_another_clients_is_not
         *_, refused = await called(one, FORECAST, "a", "b", "c", "d")
         assert (
             refused
-            == f"Your last 3 calls of {FORECAST} were rejected: ToolError: no such city. Change the arguments or use another tool."
+            == f'Your last 3 calls of {FORECAST} were rejected: "ToolError: no such city". Change the arguments or use another tool.'
         )
         assert await called(other, FORECAST, "d", "Oslo") == ["no such city", "sunny"]
         assert await called(one, FORECAST, "a", "Oslo") == [refused, "sunny"]
@@ -213,7 +213,7 @@ async def test_three_unknown_names_in_a_row_are_refused_and_a_real_call_starts_a
     mcp = make_server([SuiteTool()], SwitchgearMiddleware(fleet.gear()))
     async with Client(mcp, mode="legacy") as client:
         *_, refused = [(await called(client, name, "Oslo"))[0] for name in ("web", "google", "bing", "lycos")]
-        assert refused.startswith("Your last 3 calls of tools that don't exist were rejected: no tool is called")
+        assert refused.startswith("Your last 3 calls of tools that don't exist were rejected: \"no tool is called")
         assert await called(client, FORECAST, "Oslo") == ["sunny in Oslo"]
         assert "Unknown tool" in (await called(client, "bing", "Oslo"))[0]
     assert [event["tool_name"] for event in fleet.events()] == [FORECAST]

@@ -185,7 +185,7 @@ def test_bad_calls_of_a_thread_are_refused_after_three_and_those_of_another_are_
     for _ in range(2):
         found = asyncio.run(driver.run(gear, [SuiteTool(does=rejects, is_async=is_async)], turns))
         assert found.results[:3] == ["no such city"] * 3
-        assert found.results[3].startswith("Your last 3 calls of get_forecast were rejected: no such city")
+        assert found.results[3].startswith('Your last 3 calls of get_forecast were rejected: "no such city"')
 
 
 def test_tool_node_of_a_graph_of_ones_own_is_guarded():

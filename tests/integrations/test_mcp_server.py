@@ -168,7 +168,7 @@ async def test_refusal_does_not_show_the_exception_that_the_server_hides():
     async with Client(guard_server(make_server([SuiteTool(does={"Oslo": ""}.pop)]), gear)) as client:
         for city in ("secret-city", "Oslo"):
             refused = await client.call_tool(FORECAST, {"city": city})
-    assert text_of(refused).startswith(f"The tool {FORECAST} is unavailable (circuit open). Do not call it again")
+    assert text_of(refused).startswith(f"The tool {FORECAST} is unavailable (circuit open). The rule ")
     assert "secret-city" not in refused.model_dump_json()
 
 
@@ -306,7 +306,7 @@ EXPECTED = [
     "get_forecast('Lima') -> usually mild in Lima",
     "get_forecast('Bonn') -> failed: Error executing tool get_climate",
     "offered: get_news",
-    "get_forecast('Bern') -> failed: The tool get_forecast is unavailable (circuit open). Do not call it again",
+    "get_forecast('Bern') -> failed: The tool get_forecast is unavailable (circuit open). The rule consecutive_failures opened it.",
 ]
 
 

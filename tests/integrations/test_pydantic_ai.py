@@ -142,7 +142,8 @@ EXPECTED = [
     "get_news -> no news of Oslo",
     "offered: get_news",
     "get_forecast -> The tool get_forecast is unavailable (circuit open).",
-    "  Its last error was: ToolFailedError: weather.example refused the connection.",
+    "  The rule consecutive_failures opened it.",
+    "  Its last error was a broken connection.",
     "answer: I can't say.",
 ]
 

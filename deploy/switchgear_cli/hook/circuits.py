@@ -29,6 +29,7 @@ from switchgear.guard.rejections import Caller, Rejection
 from switchgear.integrations.claude_code import Ended
 from switchgear.prompts import NoticeBoard
 from switchgear_cli.hook.calls import family_pattern
+from switchgear_cli.hook.settings import is_true
 from switchgear_cli.hook.state import SavedCircuit, State, rejected
 from switchgear_schemas.circuit_ids import circuit_id, read_circuit_id
 from switchgear_schemas.claude_code import Call
@@ -79,7 +80,9 @@ class _Circuits:
     def __init__(self, state: State, rows: list[SavedCircuit], clock: Callable[[], float]) -> None:
         self._state = state
         self._clock = clock
-        self.local = LocalBreakers(cast("LocalPolicies", _Policies()), clock)
+        self.local = LocalBreakers(
+            cast("LocalPolicies", _Policies()), clock, include_last_error=is_true("include_last_error")
+        )
         self.reporter = Reporter(clock, credentials=Credentials(_KEY))
         self.decision = CircuitDecision(self.local, self.reporter, family_pattern=family_pattern())
         self._read = {row.circuit_id for row in rows}
@@ -101,7 +104,9 @@ class _Circuits:
             breaker = circuit.breaker
             if breaker.quiet is None:
                 family = circuit.family or _family_name(self.decision, read_circuit_id(breaker.circuit_id).name)
-                row = SavedCircuit(breaker.circuit_id, family, breaker.snapshot(), circuit.last_error)
+                row = SavedCircuit(
+                    breaker.circuit_id, family, breaker.snapshot(), circuit.last_error, circuit.last_error_class
+                )
                 self._state.keep_circuit(row, now)
             elif breaker.circuit_id in self._read:
                 self._state.drop_circuit(breaker.circuit_id)
@@ -123,7 +128,7 @@ class _Circuits:
         except SnapshotError:  # of a newer release: the circuit starts closed
             return
         breaker.on_move = circuit.breaker.on_move
-        circuit.breaker, circuit.last_error = breaker, row.last_error
+        circuit.breaker, circuit.last_error, circuit.last_error_class = breaker, row.last_error, row.last_error_class
 
 
 def decide(state: State, call: Call, target: str = "", clock: Callable[[], float] = time.time) -> Rejection | None:
@@ -285,4 +290,6 @@ def _fleet_refusal(view: CircuitView, call: Call, now: float) -> Rejection | Non
         view.scope,
         family=view.tool_name if view.scope == "family" else None,
         target=read_circuit_id(view.circuit_id).whose if view.scope == "target" else "",
+        last_error_class=view.last_error_class,
+        include_last_error=is_true("include_last_error"),
     )

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from switchgear_cli.hook.settings import setting
+from switchgear_cli.hook.settings import is_true, setting
 from switchgear_cli.hook.state import State
 from switchgear_schemas.enums import TARGET_ERROR
 
@@ -38,7 +38,7 @@ _DUE: Final = "sender"
 
 def configured() -> bool:
     """Return whether the settings name a Kafka."""
-    return bool(setting("kafka_bootstrap_servers")) and setting("local").lower() not in {"true", "1", "yes", "on"}
+    return bool(setting("kafka_bootstrap_servers")) and not is_true("local")
 
 
 def ended(

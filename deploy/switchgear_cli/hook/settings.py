@@ -14,6 +14,11 @@ def setting(name: str) -> str:
     return os.environ.get(f"SWITCHGEAR_{name.upper()}") or str(_from_file().get(name) or "")
 
 
+def is_true(name: str) -> bool:
+    """Return whether a setting is true."""
+    return setting(name).lower() in {"true", "1", "yes", "on"}
+
+
 @cache
 def _from_file() -> dict[str, Any]:
     if not os.environ.get("SWITCHGEAR_CONFIG"):

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Part of the file's name. Another release with other tables has a file of its own."""
 BUSY_S: Final = 2.0
 """Longest wait for another process's transaction."""
@@ -30,16 +30,21 @@ MOST_ROWS: Final[Mapping[str, int]] = {
     "outbox": 10_000,
 }
 """The most rows of each table. The oldest go first."""
-_TABLES: Final = """
+_TABLES: Final = f"""
 PRAGMA journal_mode = WAL;
-CREATE TABLE IF NOT EXISTS circuits (circuit_id TEXT PRIMARY KEY, family TEXT, saved BLOB, last_error TEXT, used REAL);
+DROP TABLE IF EXISTS circuits;
+CREATE TABLE IF NOT EXISTS circuits (
+    circuit_id TEXT PRIMARY KEY, family TEXT, saved BLOB, last_error TEXT, last_error_class TEXT, used REAL
+);
 CREATE TABLE IF NOT EXISTS callers (session TEXT, tool TEXT, run BLOB, used REAL, PRIMARY KEY (session, tool));
 CREATE TABLE IF NOT EXISTS permits (call TEXT PRIMARY KEY, session TEXT, permit BLOB, used REAL);
 CREATE TABLE IF NOT EXISTS refusals (session TEXT PRIMARY KEY, count INTEGER, used REAL);
 CREATE TABLE IF NOT EXISTS fleet (circuit_id TEXT PRIMARY KEY, record TEXT, used REAL);
 CREATE TABLE IF NOT EXISTS outbox (id INTEGER PRIMARY KEY, event TEXT, used REAL);
 CREATE TABLE IF NOT EXISTS times (name TEXT PRIMARY KEY, at REAL);
+PRAGMA user_version = {FORMAT};
 """
+"""A file of another release, which only the option for the file can name, loses its circuits."""
 _DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
@@ -52,6 +57,7 @@ class SavedCircuit(NamedTuple):
     saved: bytes
     """A snapshot of the breaker."""
     last_error: str | None
+    last_error_class: str | None = None
 
 
 def rejected(circuit_id: str) -> str:
@@ -92,7 +98,7 @@ class State:
             self.path.touch(0o600)  # SQLite would make it readable by all
         database = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
         try:
-            if not database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'times'").fetchone()[0]:
+            if database.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
                 database.executescript(_TABLES)
             database.execute("PRAGMA synchronous = NORMAL")
         except BaseException:
@@ -141,7 +147,7 @@ class State:
 
     def circuits(self, circuit_id: str | None = None, family: str | None = None) -> list[SavedCircuit]:
         """Return a tool's circuit and those of its family, with the family's other tools. Without arguments, return all."""
-        query = "SELECT circuit_id, family, saved, last_error FROM circuits"
+        query = "SELECT circuit_id, family, saved, last_error, last_error_class FROM circuits"
         if circuit_id is None:
             rows = self._database.execute(query)
         else:

@@ -6,6 +6,7 @@ The owner's record says which share. Each process picks its own calls by :func:`
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Annotated, Final
 from zlib import crc32
 
@@ -57,6 +58,12 @@ def in_words(share: float, reason: str | None = None) -> str:
     """Return why a call was refused that is not one of the share. ``reason`` is that of the circuit's cause."""
     why = ", because the tool sent Retry-After" if reason == AFTER_RETRY_AFTER else ""
     return f"{RECOVERY}{share * 100:.4g} % of calls are admitted{why}"
+
+
+def is_recovery(reason: str) -> bool:
+    """Return whether a reason is one of :func:`in_words`."""
+    words = rf"{RECOVERY}[0-9][0-9.e-]{{0,11}} % of calls are admitted(?:, because the tool sent Retry-After)?"
+    return re.fullmatch(words, reason) is not None
 
 
 class Ramp(msgspec.Struct, array_like=True):

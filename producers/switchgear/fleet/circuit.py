@@ -136,6 +136,7 @@ class LiveCircuit:
             permits_left=breaker.remaining_probes,
             counts=Counts(**counts),
             last_error=row.last_error,
+            last_error_class=row.last_error_class,
             mode=policy.mode,
             fallback=policy.fallback,
             stands_until=None if row.command_until is None else _instant(row.command_until),

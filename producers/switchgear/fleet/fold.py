@@ -347,6 +347,7 @@ def _add_to_totals(row: Row, kind: ResultKind, event: Execution) -> None:
     if kind is ResultKind.FAILURE:
         row.total_failed += 1
         row.last_error = describe_error(event.error_type, event.error_message, event.status)
+        row.last_error_class = event.error_class or ("timeout" if event.status in {"timeout", "overdue"} else "unknown")
     elif kind is ResultKind.IGNORED or (event.status != "success" and row.scope != "family"):
         row.total_ignored += 1
 

@@ -19,7 +19,7 @@ from switchgear.policies.glob import matches, specificity
 from switchgear_schemas import CircuitScope, Mode, SwitchgearError
 from switchgear_schemas.circuit_ids import circuit_id as id_of
 from switchgear_schemas.circuit_ids import read_circuit_id
-from switchgear_schemas.enums import MAX_NAME_LENGTH
+from switchgear_schemas.enums import MAX_NAME_LENGTH, ErrorClass
 from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.partitioner import may_have_owned, partition_of
 
@@ -103,6 +103,8 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
     """When it was last looked whether that is still right."""
     target: str | None = None
     """As in the last record."""
+    last_error_class: ErrorClass | None = None
+    """Class of the last counted failure."""
 
     @property
     def key(self) -> bytes:

@@ -81,6 +81,8 @@ class CircuitView:
     """What tells the targets of the tool apart, such as ``url.host``. Null in records of older workers, and without one."""
     overdue_after_ms: Annotated[float, msgspec.Meta(ge=0)] | None = None
     """Calls that run longer are overdue. Null in records of older workers, and if the fleet knows no limit."""
+    last_error_class: str | None = None
+    """Class of the last failure that counted. Null in records of older workers. A newer worker may know more classes."""
     reason: str = field(init=False, default="")
     """The cause in words."""
     passes: bool = field(init=False, default=False)

@@ -14,7 +14,8 @@ from typing import Final
 
 import msgspec
 
-from switchgear.guard.rejections import MOST_OF_AN_ERROR, Rejection
+from switchgear.guard.rejections import Rejection
+from switchgear.model_text import MOST_OF_AN_ERROR
 from switchgear.redaction import redact
 from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.enums import ErrorClass

@@ -458,7 +458,20 @@ class CircuitDecision:
         if cause is not None and cause.rule == "recovery_ramp":
             reason = in_words(cause.value or 1.0, cause.reason)
         return Rejection(
-            tool, state, "local", reason, wait, error, None, generation, scope, cause, family, target=circuit.target
+            tool,
+            state,
+            "local",
+            reason,
+            wait,
+            error,
+            None,
+            generation,
+            scope,
+            cause,
+            family,
+            target=circuit.target,
+            last_error_class=circuit.last_error_class,
+            include_last_error=circuit.include_last_error,
         )
 
 

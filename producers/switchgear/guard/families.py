@@ -84,4 +84,4 @@ class FamilyPermit(msgspec.Struct, frozen=True):
         circuit = self.circuit
         if circuit is not None:
             kind = family_result_kind(status, error_class, circuit.breaker.policy)
-            circuit.record(now, msgspec.structs.replace(result, kind=kind), self.breaker_permit, error)
+            circuit.record(now, msgspec.structs.replace(result, kind=kind), self.breaker_permit, error, error_class)

@@ -50,8 +50,10 @@ class FleetCircuits:
         silence_s: float,
         clock: Callable[[], float],
         wall: Callable[[], float],
+        include_last_error: bool = False,
     ) -> None:
         self.follower = follower
+        self._include_last_error = include_last_error
         self.emitter = emitter
         self._silence_s = silence_s
         self._clock = clock
@@ -163,6 +165,8 @@ class FleetCircuits:
             scope=view.scope,
             family=view.tool_name if view.scope == "family" else None,
             target=read_circuit_id(view.circuit_id).whose if view.scope == "target" else "",
+            last_error_class=view.last_error_class,
+            include_last_error=self._include_last_error,
         )
 
     # -- requests for probes, and leases ------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from switchgear.redaction import redact
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_schemas.circuit_ids import read_circuit_id, tool_circuit
-from switchgear_schemas.enums import CircuitScope, CircuitState
+from switchgear_schemas.enums import CircuitScope, CircuitState, ErrorClass
 
 if TYPE_CHECKING:
     from switchgear.policies.policy_set import PolicySet
@@ -79,10 +79,22 @@ class LocalCircuit:
     A signal handler must not call the tool that it interrupts: the breaker may be half-way through a change.
     """
 
-    __slots__ = ("_words", "breaker", "family", "last_error", "lock", "scope", "target")
+    __slots__ = (
+        "_words",
+        "breaker",
+        "family",
+        "include_last_error",
+        "last_error",
+        "last_error_class",
+        "lock",
+        "scope",
+        "target",
+    )
 
-    def __init__(self, breaker: Breaker, family: str | None = None) -> None:
+    def __init__(self, breaker: Breaker, family: str | None = None, *, include_last_error: bool = False) -> None:
         self.breaker = breaker
+        self.include_last_error = include_last_error
+        """Whether the texts of its refusals quote the error."""
         self.family = family
         """Whose circuit it is; None for the circuit of a tool."""
         said = read_circuit_id(breaker.circuit_id)
@@ -91,6 +103,8 @@ class LocalCircuit:
         """What the calls that it counts are about. Empty unless the tool's policy keeps targets apart."""
         self.last_error: str | None = None
         """Message of the last failure that counted, with its secrets."""
+        self.last_error_class: str | None = None
+        """Its class."""
         self._words: tuple[Cause | None, str | None, str, str | None] = (None, None, "", None)
         self.reset_lock()
 
@@ -108,12 +122,19 @@ class LocalCircuit:
         with self.lock:
             self.breaker.release(permit, now)
 
-    def record(self, now: float, result: Result, permit: BreakerPermit | None, error: str | None = None) -> None:
-        """Record how a call ended. ``error`` is kept if it counts as a failure."""
+    def record(
+        self,
+        now: float,
+        result: Result,
+        permit: BreakerPermit | None,
+        error: str | None = None,
+        error_class: ErrorClass | None = None,
+    ) -> None:
+        """Record how a call ended. ``error`` and its class are kept if it counts as a failure."""
         with self.lock:
             self.breaker.record(now, result, permit)
             if result.kind is ResultKind.FAILURE:
-                self.last_error = error
+                self.last_error, self.last_error_class = error, error_class
 
     def would_refuse(self, now: float) -> bool:
         """Return whether a call would be refused. Takes no probe."""
@@ -147,6 +168,8 @@ class LocalCircuit:
             self.family,
             0,
             self.target,
+            self.last_error_class,
+            self.include_last_error,
         )
 
     def words(self) -> tuple[str, str | None]:
@@ -177,7 +200,8 @@ class LocalBreakers:
     calls of one more tool pass uncounted. Idle circuits make room (:meth:`~switchgear.breaker.Breaker.may_retire`). Open,
     half-open, commanded and counting circuits never do.
 
-    ``limit`` is the most tools, ``limit_per_tool`` the most circuits of one tool.
+    ``limit`` is the most tools, ``limit_per_tool`` the most circuits of one tool. ``include_last_error``: the texts of refusals quote
+    the tool's last error.
     """
 
     def __init__(
@@ -187,8 +211,10 @@ class LocalBreakers:
         *,
         limit: int = MAX_TOOLS,
         limit_per_tool: int = MAX_CIRCUITS_PER_TOOL,
+        include_last_error: bool = False,
     ) -> None:
         self.policies = policies
+        self.include_last_error = include_last_error
         self._policy_of = policy_of(policies)
         self._clock = clock
         self._limit = limit
@@ -276,7 +302,7 @@ class LocalBreakers:
         if circuit_id not in circuits:
             breaker = Breaker(circuit_id, of_tool.policy, now)
             breaker.on_move = self.on_move
-            circuits[circuit_id] = LocalCircuit(breaker)
+            circuits[circuit_id] = LocalCircuit(breaker, include_last_error=self.include_last_error)
         return circuits[circuit_id]
 
     def _retire_tools(self, now: float) -> None:

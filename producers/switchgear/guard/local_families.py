@@ -66,7 +66,8 @@ class LocalFamilies:
             if family.name not in self._circuits and len(self._circuits) < MAX_FAMILIES:
                 breaker = Breaker(family.circuit_id, self._policy_of(family.name), self._clock())
                 breaker.on_move = self._moved
-                self._circuits[family.name] = LocalCircuit(breaker, family.name)
+                quotes = self._tools.include_last_error
+                self._circuits[family.name] = LocalCircuit(breaker, family.name, include_last_error=quotes)
             return self._circuits.get(family.name, self._uncounted)
 
     def on_fleet(self, name: str, passes: bool) -> None:

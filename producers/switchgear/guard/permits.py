@@ -323,7 +323,7 @@ class Reporter:
         if circuit is not None:
             kind = _SUCCESS if error_class is None else result_kind(status, error_class, circuit.breaker.policy)
             result = Result(kind, duration_ms, usage.tokens, "", retry_after_s, "", False, overdue_ms, credential)
-            circuit.record(now, result, permit.breaker_permit, named(error_type, message))
+            circuit.record(now, result, permit.breaker_permit, named(error_type, message), error_class)
         if family is not None:
             result = Result(_SUCCESS, duration_ms, usage.tokens, "", retry_after_s, permit.tool, overdue_ms=overdue_ms)
             family.record(now, result, status, of_server, named(error_type, message))

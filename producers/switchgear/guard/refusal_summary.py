@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from switchgear.emitter.event import Event
-from switchgear.guard.rejections import MOST_OF_AN_ERROR, NO_CALLER, Caller, Rejection
+from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
+from switchgear.model_text import MOST_OF_AN_ERROR
 from switchgear.redaction import one_line
 from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.enums import ServedBy

@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
-from switchgear.redaction import MOST_NAME, one_line
+from switchgear.model_text import name_for_model
 from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.errors import SwitchgearError
 
@@ -61,7 +61,7 @@ class CallTimeoutError(_ToolCallError, TimeoutError):
         late = f"did not answer within {limit_s:g} s."
         super().__init__(
             tool,
-            f"The tool {one_line(tool, MOST_NAME)} {late} Do not repeat the call at once: it may still take effect.",
+            f"The tool {name_for_model(tool)} {late} Do not repeat the call at once: it may still take effect.",
             f"{tool} {late}",
         )
         self.limit_s = limit_s
@@ -76,7 +76,7 @@ class ThreadsBusyError(_ToolCallError):
     def __init__(self, tool: str, why: str = "no thread was free for it", *, hint: str = "") -> None:
         super().__init__(
             tool,
-            f"The tool {one_line(tool, MOST_NAME)} was not called: too many calls are under way."
+            f"The tool {name_for_model(tool)} was not called: too many calls are under way."
             " Do not call it again now; go on without it, or try later.",
             f"{tool} was not called: {why}.",
             hint=hint,

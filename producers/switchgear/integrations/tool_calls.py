@@ -25,6 +25,7 @@ from switchgear.guard.caller_errors import CallerErrorLimit
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.guard.tool_function import guarded_inside
+from switchgear.model_text import UNKNOWN_TOOLS
 from switchgear.prompts import CircuitOf
 from switchgear.redaction import one_line
 from switchgear.sessions import session_of, session_stack
@@ -38,8 +39,6 @@ MOST_SESSIONS: Final = 10_000
 """The most sessions whose refusals are counted. The one that was refused longest ago is forgotten first."""
 MOST_FAILED: Final = 1_000
 """The most failed calls to remember, so that a framework's retries of them don't count again."""
-UNKNOWN_TOOLS: Final = "tools that don't exist"
-"""What the limit of caller errors counts as one tool. A model that invents names invents a new one for each call."""
 _MOST_OF_A_NAME: Final = 100
 MOST_OPEN: Final = 10_000
 """The most calls that wait for their end in :class:`OpenCalls`."""

@@ -46,6 +46,11 @@ export interface LocalOptions {
   readonly outagesInText?: readonly string[] | undefined;
   /** A rule of your own for error messages, applied after the built-in one, which removes credentials. */
   readonly redact?: ((message: string) => string) | undefined;
+  /**
+   * Quote the tool's last error in the texts of refusals, also to models that didn't get it. It is a stranger's text: a tool that reads
+   * web pages may tell your models what to do. By default the texts say in our words what it was.
+   */
+  readonly includeLastError?: boolean | undefined;
   /** A tool's fallback tool, or several in order. */
   readonly fallbacks?: Chains | undefined;
   /** Called with what goes wrong in the background, each text once a minute. The default is `console.warn`. */
@@ -235,7 +240,15 @@ export class Switchgear extends Gear {
   }
 
   #circuits(): LocalCircuits {
-    return new LocalCircuits(this.#options.localPolicies, this.#clock.now, this.#warnings);
+    const { localPolicies, includeLastError } = this.#options;
+    return new LocalCircuits(
+      localPolicies,
+      this.#clock.now,
+      this.#warnings,
+      undefined,
+      undefined,
+      includeLastError === true,
+    );
   }
 
   #connect(options: SwitchgearOptions): Wire {
@@ -244,6 +257,7 @@ export class Switchgear extends Gear {
       stateMaxAgeS: options.stateMaxAgeS ?? 300,
       probeWaitS: options.probeWaitS ?? 1,
       fleetSilenceS: options.fleetSilenceS ?? 30,
+      includeLastError: options.includeLastError === true,
     } as const;
     const { bufferSize = 10_000, startWaitS = 0 } = options;
     checkStateMaxAge(settings.stateMaxAgeS);

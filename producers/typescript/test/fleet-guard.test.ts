@@ -55,7 +55,7 @@ describe("the fleet's circuits", () => {
         assert.ok(error instanceof CircuitOpenError);
         assert.match(
           error.text,
-          /^The tool search is unavailable \(circuit open\)\. Its last error was: HTTPError: 503\. Do not call it again within the next \d\d s\.$/,
+          /^The tool search is unavailable \(circuit open\)\. The rule failure_rate opened it \(0\.7 reached 0\.5 over 30 calls\)\. Its last error was an HTTP 503\. Do not call it again within the next \d\d s\.$/,
         );
         assert.equal(error.rejection.reason, "failure_rate 0.7 reached 0.5 over 30 calls");
         assert.equal(error.rejection.source, "fleet");

@@ -13,6 +13,8 @@ const LAYERS = [
   "circuit-ids",
   "breaker",
   "families",
+  "http-status",
+  "model-text",
   "rejection",
   "classify",
   "wire",

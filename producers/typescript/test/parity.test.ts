@@ -21,7 +21,8 @@ import {
   type ResultKind,
   type Status,
 } from "../src/breaker/values.js";
-import { byMcpCode, classOfStatus } from "../src/classify/by-code.js";
+import { byMcpCode } from "../src/classify/by-code.js";
+import { classOfStatus } from "../src/http-status.js";
 import { outageInText, refusalInText } from "../src/classify/by-text.js";
 import { classifyResult } from "../src/classify/result.js";
 import { isRefusal, toolFailure } from "../src/classify/tool-failure.js";
@@ -34,6 +35,7 @@ import { noticeOf } from "../src/prompts/notice.js";
 import { listedName } from "../src/prompts/tool-name.js";
 import { Rejection, type RejectionValues } from "../src/rejection.js";
 import { matches } from "../src/text/glob.js";
+import { dataForModel, errorInWords, nameForModel, ruleInWords } from "../src/model-text.js";
 import { oneLine } from "../src/text/one-line.js";
 import { redact } from "../src/text/redact.js";
 import { shortNumber } from "../src/text/short-number.js";
@@ -51,6 +53,9 @@ interface Answers {
   notices: [{ tool: string; until?: number | null; instead?: string[]; family?: boolean }[], string][];
   messages: [string, string][];
   lines: [string, number, string][];
+  model_names: [string, string, string][];
+  model_errors: [string | null, string | null, string][];
+  model_rules: [string, string][];
   statuses: [number, string][];
   mcp: [number, string][];
   texts: [string, string | null, boolean][];
@@ -82,7 +87,14 @@ function near(found: unknown, expected: unknown, message: string): void {
 
 function rejectionOf(values: Record<string, unknown>): Rejection {
   const { retry_after_s: retryAfterS = null, last_error: lastError = null, ...rest } = values;
-  return new Rejection({ ...rest, retryAfterS, lastError } as unknown as RejectionValues);
+  const { last_error_class: lastErrorClass = null, include_last_error: includeLastError = false } = values;
+  return new Rejection({
+    ...rest,
+    retryAfterS,
+    lastError,
+    lastErrorClass,
+    includeLastError,
+  } as unknown as RejectionValues);
 }
 
 describe("the same answers as the Python client", () => {
@@ -245,6 +257,19 @@ describe("the same answers as the Python client", () => {
   it("a text on one line is the same", () => {
     for (const [text, most, line] of answers.lines) {
       assert.equal(oneLine(text, most), line);
+    }
+  });
+
+  it("names, errors and rules are told to models in the same words", () => {
+    for (const [name, shown, data] of answers.model_names) {
+      assert.equal(nameForModel(name), shown, JSON.stringify(name));
+      assert.equal(dataForModel(name, 60), data, JSON.stringify(name));
+    }
+    for (const [errorClass, error, words] of answers.model_errors) {
+      assert.equal(errorInWords(errorClass, error), words, `${errorClass} ${error}`);
+    }
+    for (const [reason, sentence] of answers.model_rules) {
+      assert.equal(ruleInWords(reason), sentence, reason);
     }
   });
 

@@ -75,7 +75,7 @@ describe("wrapTools with the AI SDK", () => {
     assert.equal(output.type, "error-text");
     assert.match(
       output.value,
-      /^The tool weather is unavailable \(circuit open\)\. Its last error was: Error: upstream\. Do not call it again/,
+      /^The tool weather is unavailable \(circuit open\)\. The rule \w+ opened it\. Its last error was a failure of the server\. Do not call it again/,
     );
     assert.deepEqual(Object.keys(gear.available(tools)), []);
   });

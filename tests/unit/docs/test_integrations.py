@@ -65,5 +65,5 @@ def test_shell_commands_of_the_page_about_claude_code_install_and_answer(tmp_pat
         f"The hooks are in {tmp_path}/.claude/settings.json. New sessions of Claude Code use them."
     ]
     assert done.stderr == ""
-    with State(tmp_path / "switchgear" / "claude-code-1.db") as state:
+    with State(tmp_path / "switchgear" / "claude-code-2.db") as state:
         assert state.circuits() == []

@@ -357,7 +357,7 @@ def test_the_error_carries_everything_and_a_text_for_the_model(gear):
     )
     assert error.retry_after_s is not None
     assert error.text == (
-        "The tool search is unavailable (circuit open). Its last error was: BrokenError: no route. "
+        "The tool search is unavailable (circuit open). The rule consecutive_failures opened it. Its last error was an error of unknown kind. "
         "Do not call it again within the next 1 s."
     )
 

@@ -17,7 +17,8 @@ from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear.follower.view import CauseView, CircuitView, Instant
 from switchgear.guard.families import family_finder
 from switchgear.guard.local_circuits import LocalCircuit
-from switchgear.prompts import MOST_NAME, NOTHING_CALLABLE, SESSION_OVER, NoticeBoard, Unavailable, notice
+from switchgear.model_text import MOST_NAME
+from switchgear.prompts import NOTHING_CALLABLE, SESSION_OVER, NoticeBoard, Unavailable, notice
 from switchgear_schemas.policy import BreakerPolicy
 from tests.support.clock import Clock
 

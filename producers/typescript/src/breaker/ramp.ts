@@ -41,6 +41,11 @@ export function recoveryInWords(share: number, reason: string | undefined): stri
   return `${RECOVERY}${shortNumber(share * 100, 4)} % of calls are admitted${why}`;
 }
 
+/** Return whether a reason is one of `recoveryInWords`. */
+export function isRecovery(reason: string): boolean {
+  return /^recovery: [0-9][0-9.e-]{0,11} % of calls are admitted(?:, because the tool sent Retry-After)?$/.test(reason);
+}
+
 /** How far a circuit has recovered. Steps begin when the clock says so, not when they are noticed. */
 export class Ramp {
   share: number;

@@ -1,5 +1,6 @@
 /** Classify errors by the HTTP status or error code that they carry. */
 import type { ErrorClass } from "../breaker/policy.js";
+import { classOfStatus } from "../http-status.js";
 import type { Classification } from "./classification.js";
 import { isRecord } from "./tool-failure.js";
 import { waitInData, waitOf } from "./waits.js";
@@ -7,27 +8,9 @@ import { waitInData, waitOf } from "./waits.js";
 /** An error's fields, whatever its type. */
 export type Fields = Record<string, unknown>;
 
-const BY_STATUS: Record<number, ErrorClass> = {
-  401: "auth",
-  402: "auth",
-  403: "auth",
-  407: "auth",
-  408: "timeout",
-  429: "rate_limited",
-  499: "cancelled",
-  504: "timeout",
-};
 const LIMITED = [403, 429];
 /** 529 is Anthropic's `overloaded_error`. */
 const OVERLOADED = [503, 529];
-
-/** Return the class of an HTTP status of 300 or more. A redirect that a client throws as an error is `tool`: the server answered. */
-export function classOfStatus(status: number): ErrorClass {
-  if (status < 400) {
-    return "tool";
-  }
-  return BY_STATUS[status] ?? (status >= 500 ? "server" : "invalid_input");
-}
 
 /**
  * Return the class of the error's HTTP status: of fetch wrappers, axios, got, model SDKs, the AI SDK, AWS.

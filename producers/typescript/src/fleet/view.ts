@@ -29,6 +29,8 @@ export interface CircuitView {
   readonly leases: readonly LeaseView[];
   readonly permitsLeft: number;
   readonly lastError: string | null;
+  /** Class of the last failure that counted. Null in records of older workers. */
+  readonly lastErrorClass: string | null;
   readonly mode: Mode;
   readonly fallback: readonly string[];
   readonly admittedShare: number;
@@ -88,6 +90,7 @@ export function readView(record: unknown): CircuitView | null {
     })),
     permitsLeft: typeof record["permits_left"] === "number" ? record["permits_left"] : 0,
     lastError: typeof record["last_error"] === "string" ? record["last_error"] : null,
+    lastErrorClass: typeof record["last_error_class"] === "string" ? record["last_error_class"] : null,
     mode: (record["mode"] ?? "enforce") as Mode,
     fallback,
     admittedShare: share,
@@ -113,6 +116,7 @@ export function denial(circuitId: string): CircuitView {
     leases: [],
     permitsLeft: 0,
     lastError: null,
+    lastErrorClass: null,
     mode: "forced_open",
     fallback: [],
     admittedShare: 1,

@@ -269,7 +269,7 @@ export class Decision {
   }
 
   #localRefusal(tool: string, refused: BreakerRejection, circuit: LocalCircuit, view: CircuitView | null): Rejection {
-    const { reason, lastError } = circuit.words();
+    const { reason, lastError, lastErrorClass } = circuit.words();
     const { family, scope, target } = circuit;
     const { state, retryAfterS, cause } = refused;
     return new Rejection({
@@ -279,6 +279,8 @@ export class Decision {
       reason: cause?.rule === "recovery_ramp" ? recoveryInWords(cause.value ?? 1, cause.reason) : reason,
       retryAfterS,
       lastError,
+      lastErrorClass,
+      includeLastError: circuit.includeLastError,
       generation: view?.generation ?? null,
       scope: this.ofSession ? "session" : scope,
       cause,

@@ -62,6 +62,7 @@ export class FleetCircuits {
       readonly stateMaxAgeS: number;
       readonly probeWaitS: number;
       readonly fleetSilenceS: number;
+      readonly includeLastError: boolean;
     },
   ) {
     this.refusals = new RefusalReporter(emitter, clock);
@@ -205,13 +206,20 @@ export class FleetCircuits {
         expiresAt: this.clock.now() + (typeof expiresIn === "number" ? expiresIn : 30),
       };
     }
-    const { state, reason, retry_after_s: retryAfterS, last_error: lastError } = answer;
+    const {
+      state,
+      reason,
+      retry_after_s: retryAfterS,
+      last_error: lastError,
+      last_error_class: lastErrorClass,
+    } = answer;
     return new Rejection({
       ...this.#refusal(view, tool),
       ...(typeof state === "string" ? { state: state as RejectionValues["state"] } : {}),
       ...(typeof reason === "string" ? { reason } : {}),
       ...(typeof retryAfterS === "number" || retryAfterS === null ? { retryAfterS } : {}),
       ...(typeof lastError === "string" ? { lastError } : {}),
+      ...(typeof lastErrorClass === "string" ? { lastErrorClass } : {}),
     });
   }
 
@@ -224,6 +232,8 @@ export class FleetCircuits {
       reason: view.recovers ? recoveryInWords(view.admittedShare, view.causeReason) : view.reason,
       retryAfterS: left > 0 ? left : null,
       lastError: view.lastError,
+      lastErrorClass: view.lastErrorClass,
+      includeLastError: this.settings.includeLastError,
       fallback: null,
       generation: view.generation,
       scope: view.scope,

@@ -26,6 +26,7 @@ const LOOKED_AT = 8;
 export class LocalCircuit {
   /** Message of the last failure that counted, with its secrets. */
   #lastError: string | null = null;
+  #lastErrorClass: string | null = null;
   readonly scope: CircuitScope;
   /** What the calls that it counts are about. Empty unless the tool's policy keeps targets apart. */
   readonly target: string;
@@ -35,29 +36,38 @@ export class LocalCircuit {
     readonly breaker: Breaker,
     /** Whose circuit it is; null for the circuit of a tool. */
     readonly family: string | null = null,
+    /** Whether the texts of its refusals quote the error. */
+    readonly includeLastError = false,
   ) {
     const { scope, whose } = readCircuitId(breaker.circuitId);
     this.scope = scope;
     this.target = scope === "target" ? whose : "";
   }
 
-  /** Record how a call ended. `error` is kept if it counts as a failure. */
-  record(now: number, result: Result, permit: BreakerPermit | null, error: string | null): void {
+  /** Record how a call ended. `error` and its class are kept if it counts as a failure. */
+  record(
+    now: number,
+    result: Result,
+    permit: BreakerPermit | null,
+    error: string | null,
+    errorClass: string | null = null,
+  ): void {
     this.breaker.record(now, result, permit);
     if (result.kind === "failure") {
       this.#lastError = error;
+      this.#lastErrorClass = errorClass;
     }
   }
 
   /** Return the reason for the state, and the last error without secrets. They are made once, not per refusal. */
-  words(): { reason: string; lastError: string | null } {
+  words(): { reason: string; lastError: string | null; lastErrorClass: string | null } {
     const { cause } = this.breaker;
     const error = this.#lastError;
     if (this.#words === null || this.#words.cause !== cause || this.#words.error !== error) {
       const reason = cause === null ? "" : (cause.reason ?? cause.rule);
       this.#words = { cause, error, reason, shown: error === null ? null : redact(error) };
     }
-    return { reason: this.#words.reason, lastError: this.#words.shown };
+    return { reason: this.#words.reason, lastError: this.#words.shown, lastErrorClass: this.#lastErrorClass };
   }
 }
 
@@ -89,6 +99,7 @@ export class LocalCircuits {
     warnings: Warnings,
     private readonly limit: number = MAX_TOOLS,
     private readonly limitPerTool: number = MAX_CIRCUITS_PER_TOOL,
+    readonly includeLastError: boolean = false,
   ) {
     this.#policyOf = policyFinder(policies, warnings);
   }
@@ -114,7 +125,7 @@ export class LocalCircuits {
     }
     let circuit = known.circuits.get(circuitId);
     if (circuit === undefined) {
-      circuit = new LocalCircuit(new Breaker(circuitId, known.policy, this.now()));
+      circuit = new LocalCircuit(new Breaker(circuitId, known.policy, this.now()), null, this.includeLastError);
       circuit.breaker.onMove = this.onMove;
       known.circuits.set(circuitId, circuit);
     }

@@ -43,7 +43,11 @@ export class LocalFamilies {
       if (this.#circuits.size >= MAX_FAMILIES) {
         return this.#uncounted;
       }
-      const circuit = new LocalCircuit(new Breaker(family.circuitId, this.policy, this.now()), family.name);
+      const circuit = new LocalCircuit(
+        new Breaker(family.circuitId, this.policy, this.now()),
+        family.name,
+        this.tools.includeLastError,
+      );
       circuit.breaker.onMove = (moved) => this.#moved(circuit, family.name, moved);
       this.#circuits.set(family.name, circuit);
       found = circuit;

@@ -213,11 +213,11 @@ export class Reporter {
     this.credentials.ended(signedIn, credentialKind(status, errorClass), now);
     if (circuit !== null) {
       const kind = resultKind(status, errorClass, circuit.breaker.policy);
-      circuit.record(now, { ...result, kind }, breakerPermit, named);
+      circuit.record(now, { ...result, kind }, breakerPermit, named, errorClass);
     }
     if (family?.circuit) {
       const kind = familyResultKind(status, ofServer, family.circuit.breaker.policy);
-      family.circuit.record(now, { ...result, kind }, family.breakerPermit, named);
+      family.circuit.record(now, { ...result, kind }, family.breakerPermit, named, ofServer);
     }
     permit.session?.ended(values, failed !== undefined && !NOT_FAILED.includes(errorClass ?? "unknown"));
     if (this.fleet === null) {

@@ -1,12 +1,12 @@
 import type { Emitter } from "../emitter/emitter.js";
 import type { Rejection } from "../rejection.js";
+import { MOST_OF_AN_ERROR } from "../model-text.js";
 import { oneLine } from "../text/one-line.js";
 import { later, type Clock } from "../wire/timing.js";
 import type { Caller } from "./caller.js";
 
 const INTERVAL_S = 1;
 const MOST_KEPT = 10_000;
-const MOST_OF_AN_ERROR = 300;
 
 interface Sum {
   lastSent: number;

@@ -1,5 +1,6 @@
 import { SwitchgearError } from "../errors.js";
 import { Rejection } from "../rejection.js";
+import { nameForModel } from "../model-text.js";
 
 /** What a call cost. */
 export interface Usage {
@@ -70,13 +71,13 @@ export class SessionLimits {
   get exhausted(): string | null {
     const { tokenBudget, maxFailures, maxCalls } = this.options;
     if (tokenBudget !== undefined && this.#tokens >= tokenBudget) {
-      return `the token budget of session ${this.sessionId} is spent (${this.#tokens} of ${tokenBudget})`;
+      return `the token budget of session ${nameForModel(this.sessionId)} is spent (${this.#tokens} of ${tokenBudget})`;
     }
     if (maxFailures !== undefined && this.#failures >= maxFailures) {
-      return `${this.#failures} calls of session ${this.sessionId} failed (the limit is ${maxFailures})`;
+      return `${this.#failures} calls of session ${nameForModel(this.sessionId)} failed (the limit is ${maxFailures})`;
     }
     if (maxCalls !== undefined && this.#calls >= maxCalls) {
-      return `session ${this.sessionId} has made its ${maxCalls} calls`;
+      return `session ${nameForModel(this.sessionId)} has made its ${maxCalls} calls`;
     }
     return null;
   }

@@ -12,7 +12,7 @@ import type { CircuitView } from "../fleet/view.js";
 import type { Caller } from "../guard/caller.js";
 import type { FallbackMap } from "../guard/fallback.js";
 import type { LocalCircuit } from "../guard/local-circuits.js";
-import { MOST_NAME, oneLine } from "../text/one-line.js";
+import { nameForModel } from "../model-text.js";
 import type { Clock } from "../wire/timing.js";
 import { renamer, type NameMap } from "./tool-name.js";
 
@@ -39,10 +39,10 @@ export interface Unavailable {
 /** Return the sentence for `tools`, or an empty string without tools. Families come first, and each group is sorted by name. */
 export function noticeOf(tools: readonly Unavailable[], nameOf?: NameMap): string {
   const newName = renamer(nameOf);
-  const shown = (tool: string): string => oneLine(newName(tool), MOST_NAME);
+  const shown = (tool: string): string => nameForModel(newName(tool));
   const found = new Map<string, Unavailable[]>();
   for (const tool of [...tools].sort((one, other) => byFamilyAndName(one.family, one.tool, other.family, other.tool))) {
-    const name = tool.family ? `all tools of ${oneLine(tool.tool, MOST_NAME)}` : shown(tool.tool);
+    const name = tool.family ? `all tools of ${nameForModel(tool.tool)}` : shown(tool.tool);
     found.set(name, [...(found.get(name) ?? []), tool]);
   }
   if (found.size === 0) {

@@ -1,6 +1,3 @@
-/** The most characters of a tool's name in a text. */
-export const MOST_NAME = 80;
-
 /** What Python's `str.isprintable` refuses: control and format characters, separators, and characters without a meaning. */
 const UNPRINTABLE = /[\p{C}\p{Z}]/gu;
 

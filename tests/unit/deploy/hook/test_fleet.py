@@ -67,7 +67,7 @@ def test_a_call_is_refused_while_the_fleets_circuit_is_open(session, api, record
     api.records = [record("open", 30, last_error="HTTP 503", fallback=("mcp:backup:get_forecast",))]
     reason = session.before()
     assert reason == (
-        f"The tool {TOOL} is unavailable (circuit open). Its last error was: HTTP 503. "
+        f"The tool {TOOL} is unavailable (circuit open). Its last error was an HTTP 503. "
         "Do not call it again within the next 30 s. Use mcp__backup__get_forecast instead."
     )
     session.now += 31

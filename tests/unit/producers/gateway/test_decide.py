@@ -48,7 +48,8 @@ async def test_errors_at_one_gateway_refuse_the_tool_at_another(place, client):
     answer = await place.client().decide(TOOL, request_id="r-1")
     text = answer.pop("text")
     assert text.startswith(
-        f"The tool {TOOL} is unavailable (circuit open). Its last error was: error: connection refused."
+        f"The tool {TOOL} is unavailable (circuit open). The rule consecutive_failures opened it (3 reached 3 over 3 calls)."
+        " Its last error was an error of unknown kind."
     )
     failure = answer.pop("toolFailure")
     assert failure["correlationId"] == "r-1"
@@ -62,6 +63,7 @@ async def test_errors_at_one_gateway_refuse_the_tool_at_another(place, client):
         "retry_after_s": pytest.approx(30, abs=5),
         "fallback": None,
         "last_error": "error: connection refused",
+        "last_error_class": "unknown",
         "family": None,
         "generation": 1,
     }

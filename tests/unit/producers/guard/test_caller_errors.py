@@ -221,7 +221,7 @@ def test_the_refusal_shows_the_last_error_without_secrets_and_how_many_calls_fai
     assert isinstance(refused, Rejection)
     assert (refused.source, refused.failures, refused.reason) == ("caller", 3, "3 caller errors in a row")
     assert refused.text.startswith(
-        "Your last 3 calls of t were rejected: ValueError: password=[redacted] is no city. xxx"
+        r'Your last 3 calls of t were rejected: "ValueError: password=[redacted]\n is no city. xxx'
     )
     assert refused.text.endswith(". Change the arguments or use another tool.")
     assert (refused.text.isprintable(), len(refused.text) < 450) == (True, True)
@@ -242,7 +242,7 @@ def test_a_refusal_after_a_failed_trial_shows_the_error_of_the_trial() -> None:
     failing(errors, "d", message="no such city: 'Bergn'")
     refused = errors.admit("s", "t", 3, lambda: "d")
     assert isinstance(refused, Rejection)
-    assert refused.text.startswith("Your last 4 calls of t were rejected: ValueError: no such city: 'Bergn'.")
+    assert refused.text.startswith("Your last 4 calls of t were rejected: \"ValueError: no such city: 'Bergn'\".")
 
 
 # -- the limit of a session, and threads ------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def test_a_session_whose_last_three_calls_were_rejected_is_refused_the_tool(gear
         with pytest.raises(CallerErrorsError) as refused:
             guarded("Oslo")
     assert refused.value.text == (
-        "Your last 3 calls of weather were rejected: ValueError: no such city: c."
+        'Your last 3 calls of weather were rejected: "ValueError: no such city: c".'
         " Change the arguments or use another tool."
     )
     assert (refused.value.source, refused.value.state, refused.value.failures) == ("caller", "open", 3)
@@ -159,7 +159,7 @@ def test_results_that_say_that_the_tool_failed_count(gear):
             results["Oslo"],
         ]
         assert ends(guarded, "a", "b", "c") == [REJECTED] * 3
-        with pytest.raises(CallerErrorsError, match="Your last 3 calls of weather were rejected: no such city"):
+        with pytest.raises(CallerErrorsError, match='Your last 3 calls of weather were rejected: "no such city"'):
             guarded("d")
 
 

@@ -60,7 +60,7 @@ def test_the_text_has_no_secret_and_the_users_rule_applies():
         with pytest.raises(CallerErrorsError) as refused:
             rejecting("Osloo")
     assert refused.value.text == (
-        "Your last 3 calls of weather were rejected: ValueError: no such city: [a city], token=[redacted]."
+        'Your last 3 calls of weather were rejected: "ValueError: no such city: [a city], token=[redacted]".'
         " Change the arguments or use another tool."
     )
 

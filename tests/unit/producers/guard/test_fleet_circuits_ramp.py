@@ -143,7 +143,7 @@ def test_a_process_reads_in_each_refusal_that_the_tool_asked_to_wait():
         assert refusal.reason == f"recovery: {why}"
         assert refusal.text == (
             f"The tool {TOOL} is recovering, and only some calls are let through. This one was not ({why})."
-            " Its last error was: error. Try again shortly."
+            " Its last error was a rate limit. Try again shortly."
         )
         assert refusal.error().message == f"The fleet circuit of {TOOL} recovers (recovery: {why})."
         fleet.advance(10)

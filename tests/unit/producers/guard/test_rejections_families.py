@@ -14,13 +14,14 @@ DOWN = Rejection(
     12.2,
     "ConnectionError: connection refused",
     family="mcp:github",
+    last_error_class="transport",
 )
 
 
 def test_the_text_says_that_the_server_is_down_and_not_to_call_any_tool_of_it():
     assert DOWN.text == (
         "The tool mcp:github:search is unavailable: its server mcp:github does not answer (circuit open). "
-        "Its last error was: ConnectionError: connection refused. "
+        "The rule failure_rate opened it (0.9 reached 0.5). Its last error was a broken connection. "
         "Do not call any tool of mcp:github within the next 13 s."
     )
 

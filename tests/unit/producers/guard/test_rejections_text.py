@@ -207,9 +207,11 @@ def test_the_wait_in_the_text_is_the_one_at_the_refusal(monkeypatch: pytest.Monk
 
 
 def test_a_rejections_text_is_an_attribute_that_its_error_shares() -> None:
-    rejection = Rejection("t", "open", "fleet", "cusum", 12.0, "TimeoutError: slow", "remote:t", 3)
+    rejection = Rejection(
+        "t", "open", "fleet", "cusum", 12.0, "TimeoutError: slow", "remote:t", 3, last_error_class="timeout"
+    )
     assert rejection.text == (
-        "The tool t is unavailable (circuit open). Its last error was: TimeoutError: slow."
+        "The tool t is unavailable (circuit open). The rule cusum opened it. Its last error was a timeout."
         " Do not call it again within the next 12 s. Use remote:t instead."
     )
     assert str(rejection.error()) == rejection.text
@@ -218,8 +220,9 @@ def test_a_rejections_text_is_an_attribute_that_its_error_shares() -> None:
 
 
 def test_secrets_in_the_fleets_last_error_are_redacted_in_the_text() -> None:
-    rejection = Rejection("t", "open", "fleet", last_error=f"HTTP 401: {SECRET} is no key")
-    assert "Its last error was: HTTP 401: [redacted] is no key." in rejection.text
+    rejection = Rejection("t", "open", "fleet", last_error=f"HTTP 401: {SECRET} is no key", include_last_error=True)
+    assert "Its last error was an HTTP 401. It said " in rejection.text
+    assert ': "HTTP 401: [redacted] is no key".' in rejection.text
 
 
 @pytest.mark.parametrize("source", ["session", "duplicate"])
@@ -252,7 +255,7 @@ def test_the_traceback_of_threads_busy_names_the_tools_that_hold_them() -> None:
     assert "slow" not in str(error), "what holds the threads is nothing for the model"
 
 
-def test_the_error_of_a_tool_is_stored_in_the_text_for_operators() -> None:
+def test_the_error_of_a_tool_is_stored_in_the_text_for_operators_and_told_in_our_words() -> None:
     last_errors: list[str | None] = []
     gear = Switchgear.local(
         local_policies=ONE, hooks=[FunctionHooks(on_rejected=lambda one: last_errors.append(one.last_error))]
@@ -261,7 +264,7 @@ def test_the_error_of_a_tool_is_stored_in_the_text_for_operators() -> None:
     rejection = gear.try_acquire("t")
     assert isinstance(rejection, Rejection)
     assert rejection.text == (
-        "The tool t is unavailable (circuit open). Its last error was: CallTimeoutError: t did not answer within 1.5 s."
+        "The tool t is unavailable (circuit open). The rule consecutive_failures opened it. Its last error was a timeout."
         " Do not call it again within the next 60 s."
     )
     assert last_errors == ["CallTimeoutError: t did not answer within 1.5 s."]

@@ -62,9 +62,9 @@ def test_refusal_is_found_within_the_exceptions_of_mounted_servers():
 
 
 def test_refusal_without_the_error_keeps_the_rest():
-    call = RefusedCall(
-        Rejection(TOOL, "open", "fleet", retry_after_s=30, last_error="no row of customer 1234"), ends_run=True
-    )
+    error = "no row of customer 1234"
+    refused = Rejection(TOOL, "open", "fleet", retry_after_s=30, last_error=error, include_last_error=True)
+    call = RefusedCall(refused, ends_run=True)
     shown = without_error(call)
     assert "1234" in call.text
     assert "1234" not in shown.text

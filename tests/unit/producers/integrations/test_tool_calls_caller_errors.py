@@ -61,7 +61,7 @@ def test_the_refusal_tells_the_client_what_is_wrong_and_is_class_capability(call
     refused = calls.begin("forecast", given={"city": "w"}, session_id="a")
     assert isinstance(refused, RefusedCall)
     assert refused.text == (
-        "Your last 3 calls of forecast were rejected: no such city. Change the arguments or use another tool."
+        'Your last 3 calls of forecast were rejected: "no such city". Change the arguments or use another tool.'
     )
     assert (refused.tool_failure["class"], refused.tool_failure["code"]) == ("capability", "caller_errors")
 
@@ -134,7 +134,7 @@ def test_three_unknown_names_in_a_row_are_refused_and_a_real_call_starts_afresh(
     *passed, refused = unknown(calls, "a", "search_web", "web_search", "google", "bing")
     assert passed == [None] * 3
     assert refused.text == (
-        'Your last 3 calls of tools that don\'t exist were rejected: no tool is called "google".'
+        r"""Your last 3 calls of tools that don't exist were rejected: "no tool is called \"google\""."""
         " Change the arguments or use another tool."
     )
     assert is_refusal(refused.text)
