@@ -14,6 +14,7 @@ from switchgear.policies.glob import matches
 from switchgear.redaction import redact
 from switchgear_access.principal import Principal
 from switchgear_gateway.emitter_clocks import EmitterClocks
+from switchgear_schemas.enums import MAX_EVENT_BYTES
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.wire import Execution, decode_execution, decode_valid_executions
@@ -55,7 +56,8 @@ def check_executions(items: Sequence[bytes], principal: Principal, clocks: Emitt
     """Return the executions that this client may send, completed.
 
     An execution is sent on as the client wrote it, with unknown fields. What is missing is added: ``metric_id``, ``recorded_at``,
-    ``emitter_id`` (the name of the token) and the token's tenant. Credentials are removed from the error message.
+    ``emitter_id`` (the name of the token) and the token's tenant. The ``reporter`` is the client's credential, whatever the client wrote:
+    one token is one reporter, unless it is a collector's. Credentials are removed from the error message.
 
     Args:
         items: JSON objects.
@@ -67,6 +69,7 @@ def check_executions(items: Sequence[bytes], principal: Principal, clocks: Emitt
     warnings: list[str] = []
     now = datetime.now(UTC)
     restricted = not principal.unrestricted
+    reporter = principal.reporter
     executions = decode_valid_executions(items) or repeat(
         None
     )  # one by one, so that each invalid one is rejected alone
@@ -82,6 +85,8 @@ def check_executions(items: Sequence[bytes], principal: Principal, clocks: Emitt
                 or (execution.error_message and _redacted(execution.error_message) != execution.error_message)
             ):
                 item = _completed(item, execution, principal, now)  # noqa: PLW2901 - a name for each would cost time
+            if reporter is not None and execution.reporter != reporter:
+                item = _attributed(item, execution, reporter)  # noqa: PLW2901
         except InvalidExecutionError as error:
             rejected.append((index, str(error)))
             continue
@@ -118,6 +123,17 @@ def _completed(item: bytes, execution: Execution, principal: Principal, now: dat
         if message != execution.error_message:
             added["error_message"] = message
     return _with(item, added) if added else item
+
+
+def _attributed(item: bytes, execution: Execution, reporter: str) -> bytes:
+    """Return an execution with its reporter, without decoding it unless the client wrote one."""
+    if execution.reporter is not None:
+        found = _with(item, {"reporter": reporter})
+    else:
+        found = b'%s,"reporter":%s}' % (item.rstrip()[:-1], _encode(reporter))
+    if len(found) > MAX_EVENT_BYTES:
+        raise InvalidExecutionError("", f"the message has {len(found)} bytes, more than the {MAX_EVENT_BYTES} allowed")
+    return found
 
 
 def _redacted(message: str) -> str:

@@ -17,6 +17,7 @@ from switchgear_gateway.checking import MOST_WARNINGS, Checked, check_executions
 from switchgear_gateway.clients import Leaving
 from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.publisher import Publisher, Submission
+from switchgear_gateway.tenant_tools import TenantTools
 
 MAX_ITEMS: Final = 10_000
 """Executions in one request."""
@@ -36,9 +37,13 @@ class ExecutionRoutes:
         publisher: Sends them.
         budget: Bounds the bodies of all requests.
         clocks: Finds the emitters whose clock is wrong.
+        tenant_tools: Remembers what tenants name. None: only this does.
     """
 
-    def __init__(self, publisher: Publisher, budget: Budget, clocks: EmitterClocks) -> None:
+    def __init__(
+        self, publisher: Publisher, budget: Budget, clocks: EmitterClocks, tenant_tools: TenantTools | None = None
+    ) -> None:
+        self._tenant_tools = tenant_tools or TenantTools()
         self._publisher = publisher
         self._clocks = clocks
         self._budget = budget
@@ -48,10 +53,10 @@ class ExecutionRoutes:
         """Take executions: NDJSON or a JSON array."""
         with self._budget.request() as held:
             body = await read_body(request, held)
-            checked = check_executions(
-                _items(body, request.headers.get("content-type", "")), principal_of(request.scope), self._clocks
-            )
+            principal = principal_of(request.scope)
+            checked = check_executions(_items(body, request.headers.get("content-type", "")), principal, self._clocks)
             del body
+            self._tenant_tools.note(principal, checked.runs)
             self._publisher.rejected += len(checked.rejected)
             leaving = Leaving(request)
             try:

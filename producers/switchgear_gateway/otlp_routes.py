@@ -24,6 +24,7 @@ from switchgear_gateway.otlp.kafka import OtlpTopics
 from switchgear_gateway.otlp.receiver import OtlpReceiver
 from switchgear_gateway.otlp.submission import NotAllowedError, Result, Sender, TryAgainError
 from switchgear_gateway.publisher import Publisher
+from switchgear_gateway.tenant_tools import TenantTools
 from switchgear_schemas import ToolExecution
 from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.settings import Settings
@@ -42,9 +43,13 @@ class Senders:
     Args:
         authenticator: The ways to log in.
         publisher: Sends the executions.
+        tenant_tools: Remembers what tenants name.
     """
 
-    def __init__(self, authenticator: Authenticator, publisher: Publisher) -> None:
+    def __init__(
+        self, authenticator: Authenticator, publisher: Publisher, tenant_tools: TenantTools | None = None
+    ) -> None:
+        self.tenant_tools = tenant_tools or TenantTools()
         self._authenticator = authenticator
         self._publisher = publisher
 
@@ -81,6 +86,7 @@ class Senders:
     async def _submit(self, executions: Sequence[ToolExecution], principal: Principal, *, resent: bool) -> Result:
         items = [each.model_dump_json(exclude_none=True).encode() for each in executions]
         checked = check_executions(items, principal)
+        self.tenant_tools.note(principal, checked.runs)
         try:
             submission = self._publisher.submit(checked.runs, resent=resent)
         except ProblemError as error:
@@ -124,12 +130,14 @@ class OtlpRoutes:
         unmatched.set_function(lambda: ingest.counts.unmatched.total)
 
     async def sources(self, request: Request) -> Response:
-        """Answer ``GET /v1/sources``: what arrived as OTLP since the start, and why calls are missing. A tenant sees its own reasons."""
+        """Answer ``GET /v1/sources``: what arrived as OTLP since the start, and why calls are missing.
+
+        A tenant sees its own reasons, and no totals, which are those of all tenants.
+        """
         counts, tenant = self._ingest.counts, principal_of(request.scope).tenant
         return JSONResponse(
-            {
-                "records": counts.records,
-                "calls": counts.calls,
+            ({} if tenant is not None else {"records": counts.records, "calls": counts.calls})
+            | {
                 "unmatched": [
                     {"scope": each.what, "spans": each.number, "example": each.example}
                     for each in counts.unmatched.of(tenant)

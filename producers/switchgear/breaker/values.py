@@ -129,7 +129,7 @@ class Result(msgspec.Struct, frozen=True, gc=False):
         kind: Whether it counts as a success, as a failure or not at all, or that it is overdue.
         duration_ms: How long it took, in milliseconds. Of an overdue call: so far.
         tokens: Tokens of input, output and cache creation. Cache reads don't count.
-        reporter: ``emitter_id`` of the process that called. Empty if it is not known.
+        reporter: The process that called, or the credential that it used at a gateway. Empty if it is not known.
         retry_after_s: Seconds that a rate-limited tool asked to wait.
         tool: The tool that was called, for the circuit of a family.
         weak: Its source hides the kind of error. Such a failure counts half, and only in the rate of failures.

@@ -135,6 +135,8 @@ class GatewayFollower(Follower):
         self._complete = False
         """Whether this process has read a snapshot."""
         self._throttle = Throttle(_REPORT_EVERY_S)
+        self.emitter_id: Callable[[], str] = lambda: ""
+        """Returns the name of this process in its events. A token of one tenant gets the probe leases of this process alone."""
         self.expired = self._is_expired
 
     def age_s(self) -> float | None:
@@ -181,7 +183,9 @@ class GatewayFollower(Follower):
             headers = {"Accept": "text/event-stream", "Cache-Control": "no-cache"}
             if self._last_id:
                 headers["Last-Event-ID"] = self._last_id
-            request = client.build_request("GET", _PATH, headers=headers, timeout=_timeout())
+            emitter_id = self.emitter_id()
+            asked = {"emitter_id": emitter_id} if emitter_id else {}
+            request = client.build_request("GET", _PATH, params=asked, headers=headers, timeout=_timeout())
             async with asyncio.timeout(_ANSWER_LIMIT_S):
                 response = await client.send(request, stream=True)
                 if response.status_code != 200:

@@ -36,6 +36,8 @@ log = structlog.get_logger()
 MOST_ERRORS: Final = 20
 MOST_CALLS: Final = 20
 MOST_CALLERS: Final = 50
+_NAMING_TOOLS: Final = frozenset({"fallback"})
+"""Settings of a policy with names of other tools, which a tenant may not know."""
 _CLASS: Final = "multiIf(error_class != '', error_class, status = 'timeout', 'timeout', 'unknown')"
 
 
@@ -93,7 +95,7 @@ class ToolPage:
                 "slow": slow,
                 "recent": recent,
                 "waste": waste,
-                "policy": policy,
+                "policy": policy if visible else [each for each in policy if each["setting"] not in _NAMING_TOOLS],
                 "policy_error": policy_error,
                 "callers": callers,
             }

@@ -16,6 +16,7 @@ from switchgear_gateway.circuits.visibility import CircuitFilter
 from tests.unit.producers.gateway.circuits.test_changes import record
 
 RECORD_BYTES = 2_000
+_ALL = CircuitFilter()
 
 
 class Hub(CircuitHub):
@@ -39,7 +40,7 @@ class Reader:
     """A client. Its stream waits after each piece until the client reads it."""
 
     def __init__(self, hub: Hub, cursor: str | None = None) -> None:
-        self._stream = CircuitStream(hub, CircuitFilter(), cursor, admitted)
+        self._stream = CircuitStream(hub, lambda: _ALL, cursor, admitted)
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
         self._read = asyncio.Event()
         self._task = asyncio.create_task(self._stream({}, self._receive, self._send))
