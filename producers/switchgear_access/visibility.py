@@ -4,7 +4,7 @@
 * A client of one tenant sees those of the tools that its token lists, or else of the tools that the tenant has *named*: it has called
   them, or it asks about them by their whole names. So it never learns a name that only another tenant uses.
 * Of such a circuit it sees the state, the rule and the times. Counts, errors, reasons, names of operators and of processes belong to all
-  tenants. It sees no circuits of users, sessions and targets, because a record doesn't say whose they are.
+  tenants. It sees no circuits of users, sessions and targets, because a record doesn't say whose they are, nor of other tenants.
 """
 
 from __future__ import annotations
@@ -95,14 +95,15 @@ class Sight:
             return family in self.named.families
         return not self.allowed or any(covers_family(glob, family, self.family_pattern) for glob in self.allowed)
 
-    def sees_circuit(self, name: str, scope: CircuitScope) -> bool:
+    def sees_circuit(self, name: str, scope: CircuitScope, whose: str = "") -> bool:
         """Return whether the client sees a circuit.
 
         Args:
             name: Name of the tool, or of the family.
             scope: What the circuit is for.
+            whose: The tenant, if the scope is ``tenant``.
         """
-        if self.tenant is not None and scope not in _SHARED:
+        if self.tenant is not None and scope not in _SHARED and (scope, whose) != ("tenant", self.tenant):
             return False
         return self.sees_family(name) if scope == "family" else self.sees_tool(name)
 

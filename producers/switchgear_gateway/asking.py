@@ -155,6 +155,7 @@ class Gate:
                 request_id=client.request_id,
                 target=target,
                 fallbacks=callable_,
+                tenant=client.tenant,
             )
         except SwitchgearError as error:
             raise ProblemError(422, f"tool: {error.message}", error.hint) from None
@@ -222,5 +223,10 @@ class Gate:
 
 def _circuit_of(refusal: Rejection, client: Client) -> str:
     """Return the id of the circuit that refused a client's call."""
-    whose = {"user": client.user_id, "session": client.session_id or "", "target": refusal.target}
+    whose = {
+        "user": client.user_id,
+        "session": client.session_id or "",
+        "tenant": client.tenant,
+        "target": refusal.target,
+    }
     return circuit_id(refusal.family or refusal.tool, refusal.scope, whose.get(refusal.scope, ""))

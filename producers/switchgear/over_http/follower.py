@@ -16,6 +16,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, ClassVar, Final
+from urllib.parse import unquote
 
 import msgspec
 
@@ -191,6 +192,7 @@ class GatewayFollower(Follower):
                 if response.status_code != 200:
                     raise self._refused(response, await response.aread())
             self._compare_clocks(response)
+            self.tenant = unquote(response.headers.get("switchgear-tenant", ""))
             await self._read(response)
         finally:
             self._connected = False

@@ -34,6 +34,7 @@ class Change:
         circuit_id: The circuit.
         tool: Name of the tool. Of a family's circuit: the family.
         scope: What the circuit is for.
+        whose: The tenant, if the circuit is for one.
         partition, offset, timestamp: The record's place in the topic, and when the broker wrote it, in milliseconds.
         name: The circuit's id in JSON.
         json: The record in one line; None if the circuit is removed.
@@ -51,6 +52,7 @@ class Change:
         "scope",
         "timestamp",
         "tool",
+        "whose",
     )
 
     def __init__(self, record: CircuitRecord) -> None:
@@ -67,6 +69,7 @@ class Change:
             self.circuit_id, self.tool, self.scope = head.circuit_id, head.tool_name, head.scope
             # A line of an event ends at a line feed, and not every writer writes JSON in one line.
             self.json = msgspec.json.format(record.value.decode(), indent=-1).encode()
+        self.whose = read_circuit_id(self.circuit_id).whose if self.scope == "tenant" else ""
         self.name = msgspec.json.encode(self.circuit_id)
 
     def data(self, reader: Sight | None) -> bytes:

@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Final
+from urllib.parse import quote
 
 from starlette.types import Receive, Scope, Send
 
@@ -70,7 +71,7 @@ class CircuitStream:
         gone = asyncio.ensure_future(self._wait_until_gone(receive))
         try:
             with self._hub.following(self._wake, self._seen.sight.tenant):
-                await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+                await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *self._whose()]})
                 while not (self._gone or self._hub.closed) and loop.time() < self._until:
                     if self._check_due and not await self._still_admitted():
                         break
@@ -88,6 +89,11 @@ class CircuitStream:
             gone.cancel()
             if self._timer is not None:
                 self._timer.cancel()
+
+    def _whose(self) -> list[tuple[bytes, bytes]]:
+        """Return the header that tells a tenant's client whose circuits it gets."""
+        tenant = self._seen.sight.tenant
+        return [] if tenant is None else [(b"switchgear-tenant", quote(tenant).encode())]
 
     def _due(self) -> Iterator[bytes]:
         """Yield what the client doesn't have yet: changes or a snapshot. Then a heartbeat, if its time has come and the client has all.
@@ -118,7 +124,8 @@ class CircuitStream:
     def _named_since(self, before: CircuitFilter) -> Iterator[bytes]:
         """Return the circuits that the client sees now and did not see before."""
         records, cursor, named = self._hub.changes.records, self._hub.changes.cursor, self._seen.sight.named
-        ids = [circuit_id(each) for each in named.tools - before.sight.named.tools]
+        tools, tenant = named.tools - before.sight.named.tools, self._seen.sight.tenant or ""
+        ids = [each for tool in tools for each in (circuit_id(tool), circuit_id(tool, "tenant", tenant))]
         ids += [circuit_id(each, "family") for each in named.families - before.sight.named.families]
         found = (records.get(each) for each in ids)
         return (each.current(self._seen.reader, cursor) for each in found if each is not None and self._seen.sees(each))

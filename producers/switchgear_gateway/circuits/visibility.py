@@ -63,7 +63,7 @@ class CircuitFilter:
 
     def sees(self, change: Change) -> bool:
         """Return whether the client gets this change."""
-        if not self.sight.sees_circuit(change.tool, change.scope):
+        if not self.sight.sees_circuit(change.tool, change.scope, change.whose):
             return False
         if self.wanted is None:
             return True

@@ -182,7 +182,7 @@ class Reads:
         circuits = await self._circuits.current(now - OPENS_WITHIN, tool)
         if rights.unrestricted:
             return list(circuits)
-        return [sight.seen(each) for each in circuits if sight.sees_circuit(each["tool_name"], each["scope"])]
+        return [sight.seen(each) for each in circuits if _sees(sight, each)]
 
     async def _local(self, now: datetime, tool_name: str | None) -> dict[str, Any]:
         found = await self._circuits.local(now - LOCAL_WITHIN, tool_name)
@@ -212,6 +212,10 @@ class Reads:
 
 def _check_circuit(request: Request, circuit_id: str) -> None:
     Rights.of(request).check_tool(read_circuit_id(circuit_id).name)
+
+
+def _sees(sight: Sight, record: Mapping[str, Any]) -> bool:
+    return sight.sees_circuit(record["tool_name"], record["scope"], read_circuit_id(record["circuit_id"]).whose)
 
 
 def _seen_in_reports(rights: Rights) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:

@@ -175,7 +175,7 @@ def shared(tool: str, tenant: str) -> Circuit:
 
 
 def executions(tenant: str) -> list[dict[str, Any]]:
-    own = {
+    own: dict[str, Any] = {
         "tenant": tenant,
         "status": "error",
         "error_message": f"of {tenant}",
@@ -284,7 +284,7 @@ def expected(access: Access, holder: tuple[Role, str | None] | None) -> set[int]
 
 async def check(app: Starlette, table: dict[str, Access], tokens: dict[Any, str]) -> None:
     assert routes_of(app) == set(table), "say in the table who may use a new route"
-    wrong = []
+    wrong = list[tuple[object, ...]]()
     for route, access in table.items():
         for holder in HOLDERS:
             status, body = await answer(app, route, None if holder is None else tokens[holder])

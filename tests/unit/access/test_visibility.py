@@ -84,6 +84,15 @@ def test_a_tenant_sees_what_its_token_lists_or_else_what_it_has_named(
     assert sight("acme", *named, tools=tools).sees_circuit(circuit, scope) is expected
 
 
+def test_a_tenant_sees_its_own_circuit_of_a_tool_and_no_other_tenants() -> None:
+    acme = sight("acme", "search")
+    assert acme.sees_circuit("search", "tenant", "acme")
+    assert not acme.sees_circuit("search", "tenant", "globex")
+    assert not acme.sees_circuit("search", "user", "acme")
+    assert not acme.sees_circuit("other", "tenant", "acme")
+    assert EVERYTHING.sees_circuit("search", "tenant", "globex")
+
+
 def test_a_tenant_sees_its_own_leases_and_the_fallbacks_that_it_knows() -> None:
     own = Sight(tenant="acme", named=Named.of(["search", "other"]), emitter_id="globex@host-1")
     found = own.seen(RECORD | {"fallback": ["globex-tool", "other"]})

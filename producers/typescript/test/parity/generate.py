@@ -379,6 +379,7 @@ MARKED = [
     "x@y:z@w",
     "search|user=ana",
     "x|session=",
+    "x|tenant=acme",
     "mcp:a|family",
     "|family|family",
     "100%25",
@@ -449,7 +450,7 @@ CIRCUITS: list[tuple[str, CircuitScope, str]] = [
     *(
         (name, scope, whose)
         for name in MARKED
-        for scope in ("user", "session", "target")
+        for scope in ("user", "session", "tenant", "target")
         for whose in ("ana", "|family", "a|user=b%7C", "[::1]", "a@b%3A")
     ),
 ]

@@ -77,7 +77,7 @@ class ToolPage:
             self._calls(name, tenant, (since, until), "ORDER BY recorded_at DESC, metric_id"),
             self._waste(name, tenant, since, until),
             self._callers(name, tenant, since, until),
-            self._policy(name),
+            self._policy(name, visible=visible),
         )
         row = next((each for each in snapshot.content["tools"] if each["tool"] == name), None)
         if row is None:
@@ -95,16 +95,17 @@ class ToolPage:
                 "slow": slow,
                 "recent": recent,
                 "waste": waste,
-                "policy": policy if visible else [each for each in policy if each["setting"] not in _NAMING_TOOLS],
+                "policy": policy,
                 "policy_error": policy_error,
                 "callers": callers,
             }
         )
 
-    async def _policy(self, name: str) -> tuple[list[dict[str, Any]], str | None]:
+    async def _policy(self, name: str, *, visible: bool) -> tuple[list[dict[str, Any]], str | None]:
         """Return the rows of the policy, and why there are none."""
         try:
-            return await self._policies.rows(name), None
+            rows = await self._policies.rows(name)
+            return [each for each in rows if visible or each["setting"] not in _NAMING_TOOLS], None
         except PolicyError as error:
             return [], error.message
 

@@ -237,6 +237,24 @@ async def test_a_tenant_is_told_of_a_fallback_that_it_names(place, of):
     assert (answer["allowed"], answer["fallback"]) == (False, "backup")
 
 
+async def test_with_the_scope_tenant_a_tenants_failures_refuse_its_own_calls_alone_until_its_probe_succeeds(tokens):
+    place = Place(InMemoryFleet(POLICY.model_copy(update={"scope": "tenant"})))
+    app = place.gateway(tokens=[token for token, _ in tokens.values()])
+    acme, other = (GatewayClient(app, token=tokens[name][1]) for name in ("acme", "other"))
+    await outage(acme)
+    refused = await acme.decide(TOOL)
+    assert (refused["allowed"], refused["state"], refused["reason"]) == (False, "open", "consecutive_failures")
+    assert (await other.decide(TOOL))["allowed"]
+    assert place.fleet.circuits()[f"{TOOL}|tenant=acme"].state == "open"
+    place.fleet.advance(40)
+    probe = await acme.decide(TOOL)
+    assert (probe["allowed"], probe["probe"]) == (True, True)
+    assert (await other.decide(TOOL))["probe"] is False
+    assert await acme.outcome(probe["permit"]) == 204
+    assert (await acme.decide(TOOL))["allowed"]
+    place.gears[0].close()
+
+
 async def test_one_token_is_one_reporter_whatever_processes_it_names(place, of, tokens):
     for number in range(3):
         answer = await of("acme").decide(TOOL, emitter_id=f"forged-{number}")

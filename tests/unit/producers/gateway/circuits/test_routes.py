@@ -248,9 +248,27 @@ async def test_a_tenants_stream_begins_with_what_it_named_and_goes_on_with_what_
 
 
 @pytest.mark.slow
+async def test_a_tenant_gets_its_own_circuit_of_a_tool_and_is_told_whose_it_is(guarded: Fleet) -> None:
+    for tenant in ("acme", "globex"):
+        guarded.publish(f"search|tenant={tenant}", tool_name="search", scope="tenant")
+    records = guarded.routes._hub.changes.records
+    await eventually(lambda: "search|tenant=globex" in records)
+    async with guarded.stream(token=TOKENS["tenant"][1]) as events:
+        await events.next()
+        await events.next()
+        guarded.tools.note(TOKENS["tenant"][0].principal(), ["search"])
+        named = [await events.next(), await events.next()]
+        assert [each.data["circuit_id"] for each in named if each] == ["search", "search|tenant=acme"]
+        assert events.headers["switchgear-tenant"] == "acme"
+    async with guarded.stream(token=TOKENS["all"][1]) as events:
+        assert "switchgear-tenant" not in events.headers
+
+
+@pytest.mark.slow
 async def test_a_tenants_process_gets_its_own_probe_leases_only(guarded: Fleet) -> None:
     leases = [
-        {"lease_id": f"1.{place}", "emitter_id": each} for place, each in enumerate(("acme@host-1", "other@host-2"))
+        {"lease_id": f"1.{place}", "emitter_id": each, "expires_at": "2027-01-01T00:00:00Z"}
+        for place, each in enumerate(("acme@host-1", "other@host-2"))
     ]
     guarded.publish("search", state="half_open", leases=leases)
     await eventually(lambda: b"leases" in (guarded.routes._hub.changes.records["search"].json or b""))

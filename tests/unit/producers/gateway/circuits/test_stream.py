@@ -83,7 +83,7 @@ async def test_what_a_resumed_stream_missed_comes_in_pieces_that_are_made_when_t
     await asyncio.sleep(0.01)
     last = hub.changes.since(200)
     assert last is not None
-    assert not last[0]._events, "no client has read so far"
+    assert last[0]._event is None, "no client has read so far"
     await reader.until_beat(pieces.append)
     await reader.close()
     assert max(map(len, pieces)) < PIECE_BYTES + 2 * RECORD_BYTES
