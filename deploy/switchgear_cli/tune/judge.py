@@ -169,8 +169,12 @@ def _calls_by_circuit(
     for call in log.calls:
         tool = call.event.tool_name
         event = call.event
-        owners = (("user", event.user_id), ("session", event.session_id), ("tenant", event.tenant))
-        ids = (*(id_of(tool, scope, whose or "") for scope, whose in owners), id_of(tool))
+        ids = (
+            id_of(tool, "user", event.user_id or ""),
+            id_of(tool, "session", event.session_id or ""),
+            id_of(tool, "tenant", event.tenant or ""),
+            id_of(tool),
+        )
         stay = next((stays[each] for each in ids if each in stays), None)
         if stay is not None and call.ended_at >= stay.since:
             found.setdefault(stay.circuit_id, []).append(call)
