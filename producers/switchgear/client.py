@@ -280,6 +280,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         target: str = "",
         arguments: Mapping[str, Any] | None = None,
         fallbacks: Collection[str] = (),
+        tenant: str = "",
     ) -> Permit | Rejection:
         """Ask whether a call may be made now.
 
@@ -296,11 +297,12 @@ class Switchgear(Calling, Lifetime, FromEnv):
             arguments: The call's arguments by name, for the limit of caller errors, the event's hash and the target.
             fallbacks: Tools that you can call instead. If the circuit of ``tool`` refuses, the permit may be for one of them:
                 see its ``tool``. Only those that are fallbacks of ``tool`` are asked, in the order of its chain.
+            tenant: The tenant that the call is for, if this process calls for several. It counts if the policy's scope is ``tenant``.
 
         Returns:
             A Permit, which is true, or a Rejection, which is false.
         """
-        caller = caller_of(user_id, session_id, request_id, target)
+        caller = caller_of(user_id, session_id, request_id, target, tenant)
         if credential:
             caller = self._signed_in(caller, credential)
         if arguments is not None or fallbacks:
@@ -310,7 +312,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         if type(tool) is not str or tool not in self._decision.local.circuits:
             check_tool_name(tool)
         # The common case saves a function call.
-        if self._direct.started and not (session_id or target or session_stack.get()):
+        if self._direct.started and not (session_id or target or tenant or session_stack.get()):
             answer = self._decision.acquire(tool, caller)
         else:
             answer = self._runtime.ask(tool, caller)
@@ -331,10 +333,11 @@ class Switchgear(Calling, Lifetime, FromEnv):
         target: str = "",
         arguments: Mapping[str, Any] | None = None,
         fallbacks: Collection[str] = (),
+        tenant: str = "",
     ) -> Permit | Rejection:
         """:meth:`try_acquire` without blocking the event loop."""
         check_tool_name(tool)
-        caller = caller_of(user_id, session_id, request_id, target)
+        caller = caller_of(user_id, session_id, request_id, target, tenant)
         if credential:
             caller = self._signed_in(caller, credential)
         if arguments is not None or fallbacks:

@@ -145,7 +145,11 @@ class NoticeBoard:
         tools = [*self._of_fleet(views, fallbacks, owner), *self._of_process(local, views, fallbacks, owner)]
         if only is not None:
             families = {self._family(tool) for tool in only}
-            tools = [each for each in tools if each.tool in (families if each.family else only)]
+            tools = [
+                dataclasses.replace(each, instead=tuple(tool for tool in each.instead if tool in only))
+                for each in tools
+                if each.tool in (families if each.family else only)
+            ]
         out = {view.tool_name for view in list(views.values()) if view.scope == "family" and not view.passes}
         out |= {one.family for one in local if one.family is not None and one.breaker.state not in PASSING}
         return notice(self._without(out, tools) if out else tools, name_of=name_of)

@@ -99,4 +99,5 @@ def _over_http(url: str, token: str | None, **sending: Any) -> Wire:
     follower = GatewayFollower(gateway, background=background)
     destination = GatewayDestination(gateway)
     emitter = Emitter(background=background, destination=destination, linger_s=GATEWAY_LINGER_S, **sending)
+    follower.emitter_id = lambda: emitter.emitter_id
     return Wire(emitter, follower, background=background)

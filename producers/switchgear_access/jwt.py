@@ -40,6 +40,8 @@ _MAX_BYTES: Final = 1_048_576
 _MAX_KEYS: Final = 1_000
 _MAX_JWT: Final = 12_000
 _ROLE_PREFIX: Final = "switchgear:"
+_COLLECTOR: Final = "collector"
+"""Among the roles, this marks a collector's credential."""
 
 Fetch = Callable[[str], Awaitable[Any]]
 
@@ -140,8 +142,8 @@ class KeySet:
 class JwtVerifier:
     """Turns a JWT into a client.
 
-    The roles are the values of a claim: ``read``, or ``switchgear:read``, as a list or separated by spaces. Other values
-    are ignored.
+    The roles are the values of a claim: ``read``, or ``switchgear:read``, as a list or separated by spaces. ``collector`` among them marks a
+    collector's credential. Other values are ignored.
 
     Args:
         keys: The issuer's keys.
@@ -214,8 +216,10 @@ class JwtVerifier:
             if not isinstance(tenant, str) or not 0 < len(tenant) <= 256:
                 raise InvalidCredentialsError(f"The JWT has no tenant in its claim {self._tenant_claim}.")
         subject = fitted(str(claims["sub"]))
-        roles = _roles(claim(claims, self._roles_claim))
-        return Principal(subject, roles, tenant, credential=f"jwt {self._host}:{subject}")
+        names = _names(claim(claims, self._roles_claim))
+        roles = frozenset(role for role in Role if role in names)
+        credential = f"jwt {self._host}:{subject}"
+        return Principal(subject, roles, tenant, credential=credential, collector=_COLLECTOR in names)
 
 
 def claim(claims: Mapping[str, Any], name: str) -> Any:
@@ -256,10 +260,9 @@ async def fetch_json(url: str) -> Any:
     return msgspec.json.decode(body)
 
 
-def _roles(value: Any) -> frozenset[Role]:
+def _names(value: Any) -> set[str]:
     listed = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
-    names = {each.removeprefix(_ROLE_PREFIX) for each in listed if isinstance(each, str)}
-    return frozenset(role for role in Role if role in names)
+    return {each.removeprefix(_ROLE_PREFIX) for each in listed if isinstance(each, str)}
 
 
 def _why(error: jwt.PyJWTError) -> str:

@@ -23,7 +23,8 @@ class Limits:
     Args:
         requests_per_token: Requests in progress with one credential.
         requests_per_address: Requests in progress from one address, with or without a login.
-        streams_per_token: Streams of events to clients with one credential. They don't count as requests in progress.
+        streams_per_token: Streams of events to clients with one credential. They don't count as requests in progress. It is a share of
+            what the server has, so that one client leaves the others theirs.
         body_bytes: Size of a request's body.
         body_pause_s: Longest wait for the next part of a body.
         body_s: Longest time for a whole body.
@@ -35,7 +36,7 @@ class Limits:
 
     requests_per_token: int = 64
     requests_per_address: int = 64
-    streams_per_token: int = 4096
+    streams_per_token: int = 10
     body_bytes: int = 1_000_000
     body_pause_s: float = 5.0
     body_s: float = 12.0
@@ -51,11 +52,13 @@ class InProgress:
     Args:
         most: Requests for one key.
         what: What a key is, for the answer.
+        whats: What it has so many of, for the answer.
     """
 
-    def __init__(self, most: int, what: str) -> None:
+    def __init__(self, most: int, what: str, whats: str = "requests in progress") -> None:
         self._most = most
         self._what = what
+        self._whats = whats
         self._running: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -71,7 +74,7 @@ class InProgress:
         if self._running[key] >= self._most:
             raise ProblemError(
                 _BUSY,
-                f"This {self._what} has {self._most} requests in progress.",
+                f"This {self._what} has {self._most} {self._whats}.",
                 "Wait until one has ended.",
                 {"Retry-After": "1"},
             )

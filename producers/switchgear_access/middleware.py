@@ -78,7 +78,7 @@ class AccessControl:
         self._is_stream = is_stream
         self._sessions = sessions
         self._by_token = InProgress(limits.requests_per_token, "token")
-        self._streams = InProgress(limits.streams_per_token, "token")
+        self._streams = InProgress(limits.streams_per_token, "token", "streams")
         self._by_address = InProgress(limits.requests_per_address, "address")
         self._awaited = AwaitedBodies(limits.awaited_per_address, limits.awaited)
         self._failed = FailedLogins(limits.failed_logins, limits.login_every_s)
@@ -269,10 +269,16 @@ def principal_of(scope: Scope) -> Principal:
     Raises:
         KeyError: The request has not passed it, or needs no login.
     """
-    found = scope[_KEY]
-    if not isinstance(found, Principal):
+    found = maybe_principal_of(scope)
+    if found is None:
         raise KeyError(_KEY)
     return found
+
+
+def maybe_principal_of(scope: Scope) -> Principal | None:
+    """Return the client of a request. None if the request has not passed :class:`AccessControl`, or needs no login."""
+    found = scope.get(_KEY)
+    return found if isinstance(found, Principal) else None
 
 
 def _unauthorized(why: str, error: str = "") -> ProblemError:

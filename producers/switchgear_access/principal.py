@@ -42,7 +42,8 @@ class Principal:
         tenant: The only tenant whose data the client may see or send; None for all.
         tools: Globs of the tools that the client may see or use. Empty for all.
         credential: What the limits count by: clients with the same credential share them. ``token <id>``, ``jwt <host>:<subject>``, or
-            empty without a login.
+            empty without a login. It is one reporter, too.
+        collector: The client passes on the calls of many processes, so each of those is a reporter.
     """
 
     name: str
@@ -50,6 +51,12 @@ class Principal:
     tenant: str | None = None
     tools: tuple[str, ...] = ()
     credential: str = ""
+    collector: bool = False
+
+    @property
+    def reporter(self) -> str | None:
+        """The one reporter that circuits count for everything that the client sends. None: each event's ``emitter_id`` counts."""
+        return None if self.collector or not self.credential else self.credential
 
     def may(self, role: Role, tool: str | None = None, tenant: str | None = None) -> bool:
         """Return whether the client has the role, for this tool and this tenant.

@@ -8,7 +8,10 @@ from typing import Final
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
+from starlette.types import Scope
 
+from switchgear_access.middleware import maybe_principal_of
+from switchgear_access.problem import ProblemError
 from switchgear_access.sockets import own_pid
 
 PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -22,6 +25,18 @@ def readiness_answer(checks: Mapping[str, bool]) -> Response:
     return JSONResponse(body, 200 if ready else 503, own_pid())
 
 
-def metrics_answer(registry: CollectorRegistry) -> Response:
-    """Return the metrics in Prometheus' text format."""
+def metrics_answer(registry: CollectorRegistry, scope: Scope) -> Response:
+    """Return the metrics in Prometheus' text format.
+
+    Args:
+        registry: The metrics.
+        scope: The request, which may come to a server without access control.
+
+    Raises:
+        ProblemError: The client is one tenant's. The metrics count the requests and calls of all.
+    """
+    principal = maybe_principal_of(scope)
+    if principal is not None and principal.tenant is not None:
+        what = "Metrics, which count for all tenants, can't be read with a token of one tenant."
+        raise ProblemError(403, what, "Use a token for all tenants.")
     return Response(generate_latest(registry), headers={"content-type": CONTENT_TYPE_LATEST})

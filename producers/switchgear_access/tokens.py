@@ -38,7 +38,8 @@ Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """One token, as its file has it.
 
-    ``sha256`` is the hash of the whole token, in hexadecimal. Times have an offset from UTC.
+    ``sha256`` is the hash of the whole token, in hexadecimal. Times have an offset from UTC. The token of a ``collector`` passes on the
+    calls of many processes.
     """
 
     id: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]{4,32}$")]
@@ -47,13 +48,14 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     roles: Annotated[tuple[Role, ...], msgspec.Meta(min_length=1)]
     tenant: Name | None = None
     tools: tuple[Name, ...] = ()
+    collector: bool = False
     created_at: Instant | None = None
     expires_at: Instant | None = None
     revoked_at: Instant | None = None
 
     def principal(self) -> Principal:
         """Return the client that has this token."""
-        return Principal(self.name, frozenset(self.roles), self.tenant, self.tools, f"token {self.id}")
+        return Principal(self.name, frozenset(self.roles), self.tenant, self.tools, f"token {self.id}", self.collector)
 
     def state(self, now: datetime) -> str:
         """Return ``valid``, ``expired`` or ``revoked``."""
@@ -122,6 +124,7 @@ def new_token(
     *,
     tenant: str | None = None,
     tools: Iterable[str] = (),
+    collector: bool = False,
     expires_at: datetime | None = None,
 ) -> tuple[Token, str]:
     """Return a new token as its file has it, and its text, which is kept nowhere.
@@ -138,6 +141,7 @@ def new_token(
         "roles": list(dict.fromkeys(roles)),
         "tenant": tenant,
         "tools": list(tools),
+        "collector": collector,
         "created_at": datetime.now(UTC).replace(microsecond=0),
         "expires_at": expires_at,
     }

@@ -18,7 +18,10 @@ import msgspec
 from switchgear import Permit, Rejection, Switchgear, SwitchgearError
 from switchgear_access.principal import Principal, Role
 from switchgear_access.problem import ProblemError
+from switchgear_access.visibility import Sight
 from switchgear_gateway.permit_tokens import GivenPermit
+from switchgear_gateway.tenant_tools import TenantTools
+from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.ids import mint_metric_id
 
 PERMIT_S: Final = 3600.0
@@ -104,12 +107,19 @@ class Gate:
         gear: A client of the fleet.
         lifetime_s: How long a permit lasts.
         wall: Returns seconds since 1970.
+        tenant_tools: Remembers what tenants ask about. None: only this gate does.
     """
 
     def __init__(
-        self, gear: Switchgear, *, lifetime_s: float = PERMIT_S, wall: Callable[[], float] = time.time
+        self,
+        gear: Switchgear,
+        *,
+        lifetime_s: float = PERMIT_S,
+        wall: Callable[[], float] = time.time,
+        tenant_tools: TenantTools | None = None,
     ) -> None:
         self.gear = gear
+        self.tenant_tools = tenant_tools or TenantTools()
         self.wall = wall
         self._lifetime_s = lifetime_s
 
@@ -136,6 +146,7 @@ class Gate:
         """
         check_tool(client.principal, tool)
         callable_ = [name for name in fallbacks if client.principal.may(Role.EMIT, tool=name)]
+        self.tenant_tools.note(client.principal, (tool, *callable_))
         try:
             answer = await self.gear.atry_acquire(
                 tool,
@@ -144,11 +155,12 @@ class Gate:
                 request_id=client.request_id,
                 target=target,
                 fallbacks=callable_,
+                tenant=client.tenant,
             )
         except SwitchgearError as error:
             raise ProblemError(422, f"tool: {error.message}", error.hint) from None
         if isinstance(answer, Rejection):
-            return _visible(answer, client.principal)
+            return self._visible(answer, client)
         return self._granted(client, answer, parameters_hash)
 
     def unasked(self, client: Client, tool: str, duration_s: float, target: str = "") -> GivenPermit:
@@ -157,6 +169,7 @@ class Gate:
         Its event has no generation. So it counts in a closed circuit, and like a probe if it began after the wait.
         """
         now = self.wall()
+        self.tenant_tools.note(client.principal, (tool,))
         return self._described(client, tool, now - duration_s, now, target)
 
     def _granted(self, client: Client, permit: Permit, parameters_hash: str | None) -> Granted:
@@ -179,6 +192,18 @@ class Gate:
         ends = [] if view is None else [lease.expires_at for lease in view.leases if lease.lease_id == lease_id]
         return max(0.0, min(ends, default=0.0) - self.wall())
 
+    def _visible(self, refusal: Rejection, client: Client) -> Rejection:
+        """Return a refusal with what the client may see. Without a tenant that is all but a fallback that its token excludes."""
+        principal = client.principal
+        sight = Sight.of(principal, self.tenant_tools.of(principal))
+        if refusal.fallback is not None and not sight.sees_tool(refusal.fallback):
+            refusal = msgspec.structs.replace(refusal, fallback=None)
+        if principal.tenant is None:
+            return refusal
+        view = self.gear.circuits().get(_circuit_of(refusal, client))
+        rule = "" if view is None or view.cause is None or refusal.state == "closed" else view.cause.rule
+        return msgspec.structs.replace(refusal, last_error=None, cause=None, reason=rule)
+
     @staticmethod
     def _described(client: Client, tool: str, issued_at: float, expires_at: float, target: str) -> GivenPermit:
         return GivenPermit(
@@ -196,10 +221,12 @@ class Gate:
         )
 
 
-def _visible(refusal: Rejection, principal: Principal) -> Rejection:
-    """Return a refusal without what the client may not see: another tenant's error, and a tool that its token excludes."""
-    if principal.tenant is not None and refusal.last_error is not None:
-        refusal = msgspec.structs.replace(refusal, last_error=None)
-    if refusal.fallback is not None and not principal.may(Role.EMIT, tool=refusal.fallback):
-        refusal = msgspec.structs.replace(refusal, fallback=None)
-    return refusal
+def _circuit_of(refusal: Rejection, client: Client) -> str:
+    """Return the id of the circuit that refused a client's call."""
+    whose = {
+        "user": client.user_id,
+        "session": client.session_id or "",
+        "tenant": client.tenant,
+        "target": refusal.target,
+    }
+    return circuit_id(refusal.family or refusal.tool, refusal.scope, whose.get(refusal.scope, ""))

@@ -17,6 +17,7 @@ from switchgear_access.principal import Principal
 from switchgear_access.turns import Turn
 from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.names import CheckName, check_name
+from switchgear_schemas.enums import MAX_EVENT_BYTES
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.wire import Execution, decode_execution, decode_valid_executions
@@ -90,7 +91,8 @@ def check_executions(
     """Return the executions that this client may send, completed.
 
     An execution is sent on as the client wrote it, with unknown fields. What is missing is added: ``metric_id``, ``recorded_at``,
-    ``emitter_id`` (the name of the token) and the token's tenant. Credentials are removed from the error message.
+    ``emitter_id`` (the name of the token) and the token's tenant. The ``reporter`` is the client's credential, whatever the client wrote:
+    one token is one reporter, unless it is a collector's. Credentials are removed from the error message.
 
     Args:
         items: JSON objects.
@@ -104,6 +106,7 @@ def check_executions(
     runs, rejected, warnings = checked
     now = datetime.now(UTC)
     restricted = not principal.unrestricted
+    reporter = principal.reporter
     dense = any(len(item) > _FEW_BYTES and is_dear(item) for item in items)
     together = None if dense else decode_valid_executions(items)
     executions = together or repeat(None)  # one by one, so that each invalid one is rejected alone
@@ -123,6 +126,8 @@ def check_executions(
                 or message != execution.error_message
             ):
                 item = _completed(item, execution, principal, now, message)  # noqa: PLW2901 - a name for each would cost time
+            if reporter is not None and execution.reporter != reporter:
+                item = _attributed(item, execution, reporter)  # noqa: PLW2901
         except InvalidExecutionError as error:
             rejected.append((index, str(error)))
             continue
@@ -163,6 +168,17 @@ def _completed(item: bytes, execution: Execution, principal: Principal, now: dat
     if message != execution.error_message:
         added["error_message"] = message
     return _with(item, added) if added else item
+
+
+def _attributed(item: bytes, execution: Execution, reporter: str) -> bytes:
+    """Return an execution with its reporter, without decoding it unless the client wrote one."""
+    if execution.reporter is not None:
+        found = _with(item, {"reporter": reporter})
+    else:
+        found = b'%s,"reporter":%s}' % (item.rstrip()[:-1], _encode(reporter))
+    if len(found) > MAX_EVENT_BYTES:
+        raise InvalidExecutionError("", f"the message has {len(found)} bytes, more than the {MAX_EVENT_BYTES} allowed")
+    return found
 
 
 def _redacted(message: str) -> str:

@@ -28,6 +28,7 @@ from switchgear_gateway.names import CheckName, check_name, check_request
 from switchgear_gateway.otlp.submission import Submit
 from switchgear_gateway.outcomes import Name, OutcomeRequest, Outcomes, execution_of
 from switchgear_gateway.permit_tokens import GivenPermit, PermitTokens
+from switchgear_gateway.tenant_tools import TenantTools
 from switchgear_schemas.enums import MAX_NAME_LENGTH, CircuitState
 from switchgear_schemas.ids import mint_metric_id
 
@@ -51,7 +52,7 @@ class DecideRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         fallbacks: Tools that you can call instead. Those that the tool's policy names as its fallbacks are asked, in its order.
         arguments_hash: A keyed hash of the arguments, for the event.
         tenant: The tenant whose call it is. A token with a tenant has that one.
-        emitter_id: The process that calls, as the circuit's reporter. By default the token's name and the address stand for it.
+        emitter_id: The process that calls, for the event. By default the token's name and the address stand for it.
         service: The service that it belongs to, for the event. By default the token's name.
     """
 
@@ -133,6 +134,7 @@ class DecideRoutes:
         wall: Returns seconds since 1970.
         budget: Bounds the bodies of all requests. None: those of these routes.
         names: Checks the names of tools and services.
+        tenant_tools: Remembers what tenants name. None: only this does.
     """
 
     def __init__(
@@ -145,10 +147,11 @@ class DecideRoutes:
         wall: Callable[[], float] = time.time,
         budget: Budget | None = None,
         names: CheckName = check_name,
+        tenant_tools: TenantTools | None = None,
     ) -> None:
         self._names = names
         self._budget = budget or Budget()
-        self._gate = Gate(gear, lifetime_s=lifetime_s, wall=wall)
+        self._gate = Gate(gear, lifetime_s=lifetime_s, wall=wall, tenant_tools=tenant_tools)
         self._tokens = PermitTokens(key)
         self._outcomes = Outcomes(submit)
         self._wall = wall
@@ -218,7 +221,7 @@ class DecideRoutes:
                 404, "permit: it has expired.", "Send the call to /v1/executions, if it should be stored."
             )
         resent = request.headers.get(RESENT, "").strip().lower() == "true"
-        await self._outcomes.report(execution_of(permit, outcome, now), resent=resent)
+        await self._outcomes.report(execution_of(permit, outcome, now, principal.reporter), resent=resent)
         return Response(status_code=204)
 
     def _permitted(self, permit: GivenPermit, expires_in_s: float) -> Permitted:

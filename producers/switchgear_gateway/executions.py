@@ -19,6 +19,7 @@ from switchgear_gateway.clients import Leaving
 from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.names import CheckName, check_name
 from switchgear_gateway.publisher import Publisher, Submission
+from switchgear_gateway.tenant_tools import TenantTools
 
 MAX_ITEMS: Final = 10_000
 """Executions in one request."""
@@ -43,12 +44,20 @@ class ExecutionRoutes:
         budget: Bounds the bodies of all requests.
         clocks: Finds the emitters whose clock is wrong.
         names: Checks the names of tools and services.
+        tenant_tools: Remembers what tenants name. None: only this does.
     """
 
     def __init__(
-        self, publisher: Publisher, budget: Budget, clocks: EmitterClocks, names: CheckName = check_name
+        self,
+        publisher: Publisher,
+        budget: Budget,
+        clocks: EmitterClocks,
+        *,
+        names: CheckName = check_name,
+        tenant_tools: TenantTools | None = None,
     ) -> None:
         self._names = names
+        self._tenant_tools = tenant_tools or TenantTools()
         self._publisher = publisher
         self._clocks = clocks
         self._budget = budget
@@ -65,6 +74,7 @@ class ExecutionRoutes:
             del body
             checked = await check_in_turn(items, principal, turn, self._clocks, names=self._names)
             del items
+            self._tenant_tools.note(principal, checked.runs)
             self._publisher.rejected += len(checked.rejected)
             leaving = Leaving(request)
             try:

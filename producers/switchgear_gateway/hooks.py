@@ -23,7 +23,8 @@ from switchgear import Rejection, Switchgear
 from switchgear.classify.result import outage_of_target, text_rule
 from switchgear.integrations.claude_code import ended, shown
 from switchgear_access.middleware import principal_of
-from switchgear_access.principal import Principal, Role
+from switchgear_access.principal import Principal
+from switchgear_access.visibility import Sight
 from switchgear_gateway.asking import PERMIT_S, Client, Gate, check_tool, client_of
 from switchgear_gateway.bodies import Budget
 from switchgear_gateway.json_requests import address_of, body_of, decoded, json_answer, operation
@@ -31,6 +32,7 @@ from switchgear_gateway.names import CheckName, check_name, check_request
 from switchgear_gateway.otlp.submission import Submit
 from switchgear_gateway.outcomes import Outcome, Outcomes, execution_of
 from switchgear_gateway.permit_tokens import GivenPermit
+from switchgear_gateway.tenant_tools import TenantTools
 from switchgear_schemas import claude_code
 from switchgear_schemas.claude_code import DEFAULT_TOOLS, END_EVENTS, NOTICE_EVENTS, Answer, Call, Event, text
 from switchgear_schemas.enums import MAX_NAME_LENGTH, TARGET_ERROR
@@ -61,6 +63,7 @@ class HookRoutes:
         outages_in_text: Globs of the tools whose failed results count by their text.
         budget: Bounds the bodies of all requests. None: those of this route.
         names: Checks the names of tools.
+        tenant_tools: Remembers what tenants name. None: only this does.
     """
 
     def __init__(
@@ -73,10 +76,11 @@ class HookRoutes:
         outages_in_text: Collection[str] = (),
         budget: Budget | None = None,
         names: CheckName = check_name,
+        tenant_tools: TenantTools | None = None,
     ) -> None:
         self._names = names
         self._budget = budget or Budget()
-        self._gate = Gate(gear, lifetime_s=PERMIT_S, wall=wall)
+        self._gate = Gate(gear, lifetime_s=PERMIT_S, wall=wall, tenant_tools=tenant_tools)
         self._outcomes = Outcomes(submit, limit_s=KAFKA_S)
         self._wall = wall
         self._family_pattern = family_pattern
@@ -149,23 +153,21 @@ class HookRoutes:
                 error_message=found.error,
                 retry_after_s=classification.retry_after_s,
             )
-        await self._outcomes.report(execution_of(permit, outcome, now), resent=False)
+        await self._outcomes.report(execution_of(permit, outcome, now, client.principal.reporter), resent=False)
 
     def _target(self, call: Call) -> str:
         given = call.arguments if isinstance(call.arguments, Mapping) else {}
         return self._gate.gear.target_of(call.tool, given)
 
     def _notice(self, principal: Principal, tools: str) -> str:
-        """Return the text that names the unavailable tools among those that the client may call and the hook guards."""
-        gear = self._gate.gear
-        circuits = gear.circuits().values()
-        named = {f"{view.tool_name}:*" if view.scope == "family" else view.tool_name for view in circuits}
-        mine = {
-            tool
-            for tool in named
-            if claude_code.guards(tools, model_name(tool)) and principal.may(Role.EMIT, tool=tool)
-        }
-        return gear.notice(name_of=model_name, tools=mine)
+        """Return the text that names the unavailable tools among those that the client may see and the hook guards."""
+        gear, named = self._gate.gear, self._gate.tenant_tools.of(principal)
+        sight = Sight.of(principal, named, self._family_pattern)
+        seen = [view for view in gear.circuits().values() if sight.sees_circuit(view.tool_name, view.scope)]
+        names = {f"{view.tool_name}:*" if view.scope == "family" else view.tool_name for view in seen}
+        guarded = {each for each in names | named.tools if claude_code.guards(tools, model_name(each))}
+        fallbacks = {each for view in seen for each in view.fallback if sight.sees_tool(each)}
+        return gear.notice(name_of=model_name, tools=guarded | fallbacks)
 
 
 def _key(client: Client, call: Call) -> bytes:

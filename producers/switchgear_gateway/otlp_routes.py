@@ -26,6 +26,7 @@ from switchgear_gateway.otlp.kafka import OtlpTopics
 from switchgear_gateway.otlp.receiver import OtlpReceiver
 from switchgear_gateway.otlp.submission import NotAllowedError, Result, Sender, TryAgainError
 from switchgear_gateway.publisher import Publisher
+from switchgear_gateway.tenant_tools import TenantTools
 from switchgear_schemas import ToolExecution
 from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.files import MOST_BYTES_OF_CERTIFICATES, read_file
@@ -46,10 +47,19 @@ class Senders:
         authenticator: The ways to log in.
         publisher: Sends the executions.
         names: Checks the names of tools and services.
+        tenant_tools: Remembers what tenants name.
     """
 
-    def __init__(self, authenticator: Authenticator, publisher: Publisher, names: CheckName = check_name) -> None:
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        publisher: Publisher,
+        *,
+        names: CheckName = check_name,
+        tenant_tools: TenantTools | None = None,
+    ) -> None:
         self._names = names
+        self.tenant_tools = tenant_tools or TenantTools()
         self._authenticator = authenticator
         self._publisher = publisher
 
@@ -89,6 +99,7 @@ class Senders:
             items.append(each.model_dump_json(exclude_none=True).encode())
             await turn.pause()
         checked = await check_in_turn(items, principal, turn, names=self._names)
+        self.tenant_tools.note(principal, checked.runs)
         try:
             submission = await self._publisher.submit(checked.runs, turn, resent=resent)
         except ProblemError as error:
@@ -132,12 +143,14 @@ class OtlpRoutes:
         unmatched.set_function(lambda: ingest.counts.unmatched.total)
 
     async def sources(self, request: Request) -> Response:
-        """Answer ``GET /v1/sources``: what arrived as OTLP since the start, and why calls are missing. A tenant sees its own reasons."""
+        """Answer ``GET /v1/sources``: what arrived as OTLP since the start, and why calls are missing.
+
+        A tenant sees its own reasons, and no totals, which are those of all tenants.
+        """
         counts, tenant = self._ingest.counts, principal_of(request.scope).tenant
         return JSONResponse(
-            {
-                "records": counts.records,
-                "calls": counts.calls,
+            ({} if tenant is not None else {"records": counts.records, "calls": counts.calls})
+            | {
                 "unmatched": [
                     {"scope": each.what, "spans": each.number, "example": each.example}
                     for each in counts.unmatched.of(tenant)

@@ -71,8 +71,10 @@ class OutcomeRequest(Outcome, kw_only=True, forbid_unknown_fields=True):
     permit: Annotated[str, Meta(max_length=MAX_LENGTH)]
 
 
-def execution_of(permit: GivenPermit, outcome: Outcome, now: float) -> ToolExecution:
+def execution_of(permit: GivenPermit, outcome: Outcome, now: float, reporter: str | None = None) -> ToolExecution:
     """Return the event of an outcome that arrived at ``now`` (seconds since 1970).
+
+    The ``reporter`` is that of the client that sends it (:attr:`~switchgear_access.principal.Principal.reporter`).
 
     With a known duration the event says when the call ended, and not when the outcome arrived. So an outcome that a client holds back for
     minutes doesn't look recent, and a repeated one has the same time as the first.
@@ -106,6 +108,7 @@ def execution_of(permit: GivenPermit, outcome: Outcome, now: float) -> ToolExecu
         cost_usd=outcome.cost_usd,
         served_by=permit.served_by,
         emitter_id=permit.emitter_id,
+        reporter=reporter or "",
         service=permit.service,
         generation=permit.generation,
         lease_id=permit.lease_id,

@@ -39,7 +39,7 @@ class GivenPermit(msgspec.Struct, frozen=True, array_like=True):
         family_generation: Generation of the family's circuit.
         family_lease_id: Probe lease of that circuit.
         tenant: The tenant whose call it is.
-        emitter_id: The process that calls, which is the reporter of a failure.
+        emitter_id: The process that calls.
         service: The service it belongs to.
         user_id: The user that the call is for.
         session_id: The session.

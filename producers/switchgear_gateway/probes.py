@@ -60,6 +60,6 @@ class ProbeRoutes:
         """Answer 200 or 503, with the checks."""
         return readiness_answer(self._readiness())
 
-    async def metrics(self, _request: Request) -> Response:
+    async def metrics(self, request: Request) -> Response:
         """Answer with the metrics in Prometheus' text format."""
-        return metrics_answer(self._registry)
+        return metrics_answer(self._registry, request.scope)

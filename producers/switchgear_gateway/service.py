@@ -38,6 +38,7 @@ from switchgear_gateway.otlp_routes import OtlpRoutes, Senders, grpc_credentials
 from switchgear_gateway.parts import Part, Runs, Stops
 from switchgear_gateway.probes import ProbeRoutes
 from switchgear_gateway.publisher import Publisher
+from switchgear_gateway.tenant_tools import TenantTools
 from switchgear_schemas.globs import globs_in
 from switchgear_schemas.settings import Settings
 
@@ -91,15 +92,25 @@ def parts_of(
     budget: Budget | None = None,
 ) -> list[Part]:
     """Return the parts of the gateway. Add a part here."""
-    budget = budget or Budget()
+    budget, tenant_tools = budget or Budget(), senders.tenant_tools
     submit, pattern, trusted = senders.of(LOCAL).submit, settings.family_pattern, globs_in(settings.outages_in_text)
     names = name_check(any_names=settings.gateway_any_names)
     key = None if settings.gateway_permit_key is None else settings.gateway_permit_key.get_secret_value().encode()
     return [
-        ExecutionRoutes(publisher, budget, EmitterClocks(settings.late_after_s), names),
-        CircuitRoutes(fleet.follower, family_pattern=pattern),
-        DecideRoutes(fleet.gear, submit, key=key, budget=budget, names=names),
-        HookRoutes(fleet.gear, submit, family_pattern=pattern, outages_in_text=trusted, budget=budget, names=names),
+        ExecutionRoutes(
+            publisher, budget, EmitterClocks(settings.late_after_s), names=names, tenant_tools=tenant_tools
+        ),
+        CircuitRoutes(fleet.follower, family_pattern=pattern, tenant_tools=tenant_tools),
+        DecideRoutes(fleet.gear, submit, key=key, budget=budget, names=names, tenant_tools=tenant_tools),
+        HookRoutes(
+            fleet.gear,
+            submit,
+            family_pattern=pattern,
+            outages_in_text=trusted,
+            budget=budget,
+            names=names,
+            tenant_tools=tenant_tools,
+        ),
         OtlpRoutes(ingest, senders, budget, registry),
         ProbeRoutes(registry, lambda: {"kafka": publisher.ready, "circuits": fleet.ready}),
     ]
@@ -125,8 +136,8 @@ async def run_gateway(settings: Settings) -> None:
     with listen(settings.gateway_http, ADDRESS_SETTING) as listening:
         fleet, publisher = Fleet(settings), Publisher(settings, registry)
         ingest = Ingest(outages_in_text=globs_in(settings.outages_in_text))
-        senders = Senders(authenticator, publisher, name_check(any_names=settings.gateway_any_names))
-        budget = Budget()
+        names, tenant_tools = name_check(any_names=settings.gateway_any_names), TenantTools(settings.family_pattern)
+        senders, budget = Senders(authenticator, publisher, names=names, tenant_tools=tenant_tools), Budget()
         parts = parts_of(settings, fleet, publisher, ingest, senders, registry, budget)
         app = create_app(parts, settings, registry=registry, authenticator=authenticator)
         server = make_server(app, Connections(max_open=_MAX_CONNECTIONS), tls)

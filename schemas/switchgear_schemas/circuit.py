@@ -76,7 +76,7 @@ class Circuit(_Record):
     """The whole state of a circuit. A reader needs no history: it keeps the record with the highest ``version``."""
 
     circuit_id: str = Field(
-        description="Equal to tool_name for scope tool, else tool_name|user=…, tool_name|session=…, tool_name@target or family|family. A"
+        description="Equal to tool_name for scope tool, else tool_name|user=…, tool_name|session=…, tool_name|tenant=…, tool_name@target or family|family. A"
         " name that looks like one of these is encoded: | is %7C, @ is %40, and % before such a code is %25."
     )
     tool_name: str = Field(description="Name of the tool. Of a family's circuit: the family.")

@@ -1,7 +1,7 @@
 """The id of a circuit, and what it says.
 
-A tool's own circuit has the tool's name as its id. The others have ``name|user=…``, ``name|session=…``, ``name|family`` or
-``name@target``. A tool may have any name, also one that looks like such an id. So a name is encoded where it has a mark, and no two
+A tool's own circuit has the tool's name as its id. The others have ``name|user=…``, ``name|session=…``, ``name|tenant=…``,
+``name|family`` or ``name@target``. A tool may have any name, also one that looks like such an id. So a name is encoded where it has a mark, and no two
 circuits have the same id. All other names stay as they are.
 """
 
@@ -17,9 +17,10 @@ MAX_CIRCUIT_ID_LENGTH: Final = 6 * MAX_NAME_LENGTH + 16
 """Characters: a name and whose it is, each with three characters in place of one, and the mark between them."""
 
 _FAMILY: Final = "|family"
-_OWNER: Final = re.compile(r"\|(user|session)=")
+_OWNER: Final = re.compile(r"\|(user|session|tenant)=")
+_OWNERS: Final[dict[str, CircuitScope]] = {"user": "user", "session": "session", "tenant": "tenant"}
 _TARGET: Final = re.compile(r"@([^:@]*)\Z")
-_IN_NAME: Final = re.compile(r"\|(?=(?:user|session)=|family\Z)|%(?=25|7C|40|3A)")
+_IN_NAME: Final = re.compile(r"\|(?=(?:user|session|tenant)=|family\Z)|%(?=25|7C|40|3A)")
 _IN_TOOL: Final = re.compile(rf"{_IN_NAME.pattern}|@(?=[^:]*\Z)")
 """Only a tool's own id can look like a target's. ``mcp:@scope/server:tool`` can't, because no colon follows the ``@`` of a target."""
 _IN_TARGET: Final = re.compile(r"[|@:]|%(?=25|7C|40|3A)")
@@ -33,7 +34,7 @@ class CircuitName(NamedTuple):
     """Name of the tool, or of the family."""
     scope: CircuitScope = "tool"
     whose: str = ""
-    """The user, the session or the target. Empty for the circuits of tools and families."""
+    """The user, the session, the tenant or the target. Empty for the circuits of tools and families."""
 
 
 def circuit_id(name: str, scope: CircuitScope = "tool", whose: str = "") -> str:
@@ -42,7 +43,7 @@ def circuit_id(name: str, scope: CircuitScope = "tool", whose: str = "") -> str:
     Args:
         name: Name of the tool. For the scope ``family``, of the family.
         scope: What the circuit is kept for.
-        whose: The user, the session or the target. Nothing for the scopes ``tool`` and ``family``.
+        whose: The user, the session, the tenant or the target. Nothing for the scopes ``tool`` and ``family``.
     """
     if scope == "tool":
         return _IN_TOOL.sub(_encoded, name) if "|" in name or "%" in name or "@" in name else name
@@ -65,7 +66,7 @@ def read_circuit_id(circuit_id: str) -> CircuitName:
         found = _OWNER.search(circuit_id)  # the first one, because an encoded name has none
         if found is not None:
             whose = circuit_id[found.end() :]
-            return CircuitName(_plain(circuit_id[: found.start()]), "user" if found[1] == "user" else "session", whose)
+            return CircuitName(_plain(circuit_id[: found.start()]), _OWNERS[found[1]], whose)
         if circuit_id.endswith(_FAMILY):
             return CircuitName(_plain(circuit_id.removesuffix(_FAMILY)), "family")
     found = _TARGET.search(circuit_id) if "@" in circuit_id else None

@@ -15,9 +15,9 @@ Evidence = Literal["full", "status_only"]
 """What the source of an event could tell about a failure. ``status_only``: it hides the kind of error."""
 
 CircuitState = Literal["closed", "open", "half_open", "forced_open", "disabled", "metrics_only"]
-Scope = Literal["tool", "user", "session"]
+Scope = Literal["tool", "user", "session", "tenant"]
 """What a policy keeps a circuit for."""
-CircuitScope = Literal["tool", "user", "session", "target", "family"]
+CircuitScope = Literal["tool", "user", "session", "tenant", "target", "family"]
 """What a circuit is kept for."""
 Mode = Literal["enforce", "metrics_only", "forced_open", "disabled"]
 

@@ -136,6 +136,10 @@ class ToolExecution(BaseModel):
     served_by: ServedBy = Field(default="call", description="What produced the result.")
     fallback_tool: str | None = Field(default=None, description="Tool that answered instead.")
     emitter_id: str = Field(default="", description="Process that emitted the event.")
+    reporter: str = Field(
+        default="",
+        description="Credential that circuits count as the reporter. A gateway sets it. Empty: the process counts.",
+    )
     service: str = Field(default="", description="Service that process belongs to.")
     generation: int | None = Field(
         default=None,

@@ -177,7 +177,7 @@ class BreakerPolicy(BaseModel):
     honor_retry_after: bool = Field(
         default=True, strict=True, description="A rate-limited tool's Retry-After lengthens the wait."
     )
-    scope: Scope = Field(default="tool", description="One circuit a tool, a tool and user, or a tool and session.")
+    scope: Scope = Field(default="tool", description="One circuit a tool, or a tool and user, session or tenant.")
     target: Target | None = Field(
         default=None,
         description="Argument that names what a call is about, such as url.host: one circuit a tool and target.",
@@ -241,7 +241,7 @@ class BreakerPolicy(BaseModel):
             raise ValueError("max_wait_duration_in_open_state_s must not be less than wait_duration_in_open_state_s")
         if self.target is not None and self.scope != "tool":
             raise ValueError(
-                f"target and scope {self.scope} exclude each other: a circuit is for a target, a user or a session"
+                f"target and scope {self.scope} exclude each other: a circuit is for a target, a user, a session or a tenant"
             )
         judges_rates = self.failure_rate_threshold is not None or self.slow_call_rate_threshold is not None
         if self.half_open_decision == "rate" and not judges_rates:

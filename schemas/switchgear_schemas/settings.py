@@ -234,6 +234,9 @@ class Settings(AccessSettings, ClientSettings):
         description="Names, comma-separated (also *.example.com), by which the HTTP API may be asked, beside localhost and addresses. "
         "Unset: all where api_http is more than this machine, else none.",
     )
+    api_streams_per_token: int = Field(
+        default=10, ge=1, le=100_000, description="Consoles with live events at a time with one token; then 429."
+    )
     gateway_http: str = Field(default="127.0.0.1:8622", description="host:port the gateway listens on.")
     gateway_allowed_hosts: str | None = Field(
         default=None, description="The same as api_allowed_hosts, for the gateway and gateway_http."
@@ -242,7 +245,7 @@ class Settings(AccessSettings, ClientSettings):
         default=10, ge=0.1, le=60, description="Longest wait of a request for Kafka's acknowledgements; then 503."
     )
     gateway_streams_per_token: int = Field(
-        default=4096, ge=1, le=100_000, description="Streams of circuits with one token; then 429."
+        default=1000, ge=1, le=100_000, description="Streams of circuits with one token; then 429."
     )
     gateway_any_names: bool = Field(
         default=False,

@@ -72,6 +72,7 @@ class Execution(msgspec.Struct, frozen=True, gc=False):
     served_by: ServedBy | None = None
     fallback_tool: str | None = None
     emitter_id: str | None = None
+    reporter: str | None = None
     service: str | None = None
     generation: Count | None = None
     lease_id: str | None = None
@@ -81,6 +82,11 @@ class Execution(msgspec.Struct, frozen=True, gc=False):
     traceparent: str | None = None
     metadata: dict[str, Any] | None = None
     recorded_at: datetime | None = None
+
+    @property
+    def counted_reporter(self) -> str:
+        """Whom circuits count as the reporter: the credential that a gateway names, else the process."""
+        return self.reporter or self.emitter_id or ""
 
     @property
     def recorded_s(self) -> float | None:

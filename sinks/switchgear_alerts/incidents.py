@@ -16,7 +16,7 @@ from switchgear_alerts.messages import Change, ChangeKind, Facts, incident_id
 
 FAILING: Final = frozenset({"open", "forced_open"})
 _PASSED_BY: Final = {"disabled": "an operator disabled the circuit", "metrics_only": "the circuit only counts now"}
-_REMOVED: Final = frozenset({"user", "session", "target"})
+_REMOVED: Final = frozenset({"user", "session", "tenant", "target"})
 """Scopes of circuits that are removed when they are idle. If they come back, they count their generations from 0."""
 _MOST_OPENINGS: Final = 50
 

@@ -46,9 +46,9 @@ class Probes:
             answered = False
         return readiness_answer({"store": answered, **self._readiness()})
 
-    async def metrics(self, _request: Request) -> Response:
+    async def metrics(self, request: Request) -> Response:
         """Answer with the metrics in Prometheus' text format."""
-        return metrics_answer(self._registry)
+        return metrics_answer(self._registry, request.scope)
 
 
 def create_probe_app(probes: Probes) -> Starlette:

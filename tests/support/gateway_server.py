@@ -62,6 +62,7 @@ class GatewayServer:
         self.next_answers: deque[Answer | str] = deque()
         """Answers to executions before the usual ones, in order."""
         self.stream_headers: list[dict[str, str]] = []
+        self.stream_queries: list[str] = []
         """Of each request for a stream."""
         self.circuits: dict[str, dict[str, Any]] = {}
         self.refuse_streams: Answer | None = None
@@ -161,6 +162,7 @@ class GatewayServer:
             detail = {"title": "Unauthorized", "status": 401, "detail": "The token is unknown."}
             await _answer(send, Answer(401, detail))
         elif scope["path"] == "/v1/circuits/stream":
+            self.stream_queries.append(scope["query_string"].decode())
             await self._stream(headers, receive, send)
         elif scope["path"] == "/v1/executions" and scope["method"] == "POST":
             await self._executions(headers, receive, send)

@@ -29,6 +29,10 @@ from switchgear_schemas.settings import load_settings
 token = App(name="token", help="Create, list and revoke tokens.")
 
 _LOCK_S: Final = 5.0
+_ONE_REPORTER: Final = (
+    "At a gateway it is one reporter, however many processes use it. If others call a tool, too, failures of this token alone don't open a"
+    " circuit whose policy has minimum_reporters = 2 or more. Give each service its own token. With --collector each emitter_id is a reporter."
+)
 
 
 @token.command
@@ -39,6 +43,7 @@ def create(
     roles: str,
     tenant: str | None = None,
     tools: str | None = None,
+    collector: Annotated[bool, Parameter(negative=())] = False,
     expires: str | None = None,
     tokens_file: Path | None = None,
 ) -> None:
@@ -49,6 +54,7 @@ def create(
         roles: What it allows, comma-separated: emit, read, operate, admin.
         tenant: The only tenant whose data it may see or send.
         tools: Globs of the tools that it may see or use, comma-separated.
+        collector: It passes on the calls of many processes. Each emitter_id is then a reporter, not the token.
         expires: How long it is valid: 12h, 90d. By default until it is revoked.
         tokens_file: File of the tokens, by default the setting access_tokens_file. It is made if it is missing.
     """
@@ -57,6 +63,7 @@ def create(
         [_role(each) for each in comma_separated(roles)],
         tenant=tenant,
         tools=comma_separated(tools),
+        collector=collector,
         expires_at=None
         if expires is None
         else datetime.now(UTC).replace(microsecond=0) + parse_duration(expires, "--expires"),
@@ -70,6 +77,8 @@ def create(
     print(
         f"Token {made.id} of {named(holder)} is in {path}. Keep the line above: it is not shown again.", file=sys.stderr
     )
+    if made.principal().may(Role.EMIT) and not collector:
+        print(_ONE_REPORTER, file=sys.stderr)
 
 
 @token.command(name="list")
@@ -196,6 +205,7 @@ def _shown(each: Token, now: datetime) -> dict[str, object]:
         "roles": list(each.roles),
         "tenant": each.tenant,
         "tools": list(each.tools),
+        "collector": each.collector,
         "state": each.state(now),
         "created_at": _iso(each.created_at),
         "expires_at": _iso(each.expires_at),

@@ -129,6 +129,7 @@ def _trimmed(event: Execution) -> Execution:
     return Execution(
         tool_name=event.tool_name,
         status=event.status,
+        tenant=event.tenant,
         user_id=event.user_id,
         session_id=event.session_id,
         execution_time_ms=event.execution_time_ms,

@@ -168,8 +168,13 @@ def _calls_by_circuit(
     found: dict[str, list[Call]] = {}
     for call in log.calls:
         tool = call.event.tool_name
-        user, session = call.event.user_id or "", call.event.session_id or ""
-        ids = (id_of(tool, "user", user), id_of(tool, "session", session), id_of(tool))
+        event = call.event
+        ids = (
+            id_of(tool, "user", event.user_id or ""),
+            id_of(tool, "session", event.session_id or ""),
+            id_of(tool, "tenant", event.tenant or ""),
+            id_of(tool),
+        )
         stay = next((stays[each] for each in ids if each in stays), None)
         if stay is not None and call.ended_at >= stay.since:
             found.setdefault(stay.circuit_id, []).append(call)

@@ -129,7 +129,7 @@ class Result(msgspec.Struct, frozen=True, gc=False):
         kind: Whether it counts as a success, as a failure or not at all, or that it is overdue.
         duration_ms: How long it took, in milliseconds. Of an overdue call: so far.
         tokens: Tokens of input, output and cache creation. Cache reads don't count.
-        reporter: ``emitter_id`` of the process that called. Empty if it is not known.
+        reporter: The process that called, or the credential that it used at a gateway. Empty if it is not known.
         retry_after_s: Seconds that a rate-limited tool asked to wait.
         tool: The tool that was called, for the circuit of a family.
         weak: Its source hides the kind of error. Such a failure counts half, and only in the rate of failures.
@@ -286,16 +286,16 @@ def policy_in_force(policy: PlainPolicy) -> BreakerPolicy:
 
 
 def is_split(policy: BreakerPolicy) -> bool:
-    """Return whether the policy keeps several circuits of a tool: of its users, sessions or targets."""
+    """Return whether the policy keeps several circuits of a tool: of its users, sessions, tenants or targets."""
     return policy.scope != "tool" or policy.target is not None
 
 
 def circuit_id_of(
-    tool_name: str, policy: BreakerPolicy, user_id: str = "", session_id: str = "", target: str = ""
+    tool_name: str, policy: BreakerPolicy, user_id: str = "", session_id: str = "", target: str = "", tenant: str = ""
 ) -> str:
     """Return the id of the circuit that counts a call: the target's if there is one, else by the policy's scope.
 
-    Without the user or session that the scope needs, it is the tool's own.
+    Without the user, session or tenant that the scope needs, it is the tool's own.
     """
     if target:
         return circuit_id(tool_name, "target", target)
@@ -303,4 +303,6 @@ def circuit_id_of(
         return circuit_id(tool_name, "user", user_id)
     if policy.scope == "session" and session_id:
         return circuit_id(tool_name, "session", session_id)
+    if policy.scope == "tenant" and tenant:
+        return circuit_id(tool_name, "tenant", tenant)
     return tool_circuit(tool_name)

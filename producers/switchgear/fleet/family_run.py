@@ -44,7 +44,7 @@ class FamilyRun:
             or (self._tools is not None and event.tool_name not in self._tools)
             or (
                 self._reporters is not None
-                and self._reporters.get((event.emitter_id or "")[:MAX_EMITTER_ID]) != self._stamp
+                and self._reporters.get(event.counted_reporter[:MAX_EMITTER_ID]) != self._stamp
             )
         ):
             return False

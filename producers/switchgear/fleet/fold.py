@@ -357,7 +357,9 @@ def _whose(policy: BreakerPolicy, event: Execution) -> tuple[CircuitScope, str |
     if policy.target is not None:
         return "target", event.target
     scope = policy.scope
-    return scope, None if scope == "tool" else event.user_id if scope == "user" else event.session_id
+    if scope == "tool":
+        return scope, None
+    return scope, event.user_id if scope == "user" else event.session_id if scope == "session" else event.tenant
 
 
 def _count_late(*circuits: LiveCircuit | None) -> None:

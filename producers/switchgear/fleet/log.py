@@ -167,7 +167,7 @@ def result_of(event: Execution, policy: BreakerPolicy, kind: ResultKind | None =
         kind=result_kind(event.status, event.error_class, policy) if kind is None else kind,
         duration_ms=event.execution_time_ms or 0.0,
         tokens=min(tokens, MAX_TOKENS),
-        reporter=(event.emitter_id or "")[:MAX_EMITTER_ID],
+        reporter=event.counted_reporter[:MAX_EMITTER_ID],
         retry_after_s=None if wait_s is None else min(wait_s, MAX_RETRY_AFTER_S),
         tool=event.tool_name,
         weak=event.evidence == "status_only",

@@ -32,7 +32,7 @@ MAX_TOOLS: Final = 50_000
 """Tools of one partition, about 1 kB each in the table. It is a bound against invented names, not a size to plan for."""
 WEEK_S: Final = 604_800.0
 _DAY_S: Final = 86_400.0
-_WRITTEN: Final[dict[CircuitScope, int]] = {"user": 0, "session": 0, "target": 0, "tool": 1, "family": 2}
+_WRITTEN: Final[dict[CircuitScope, int]] = {"user": 0, "session": 0, "tenant": 0, "target": 0, "tool": 1, "family": 2}
 """The order of the rows of a batch."""
 SPLIT: Final = frozenset(scope for scope, place in _WRITTEN.items() if place == 0)
 """What a tool may have many circuits for."""

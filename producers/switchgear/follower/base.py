@@ -40,6 +40,8 @@ class Follower(ABC):
         self.table = CircuitTable()
         self.broker_time = BrokerTime()
         self.loaded = False
+        self.tenant = ""
+        """Whose circuits these are, besides those that all tenants share. Empty: everybody's."""
         self._read_here = False
         """Whether this process loaded the circuits. A forked child has those of its parent, which may be old."""
         self.listeners: list[Callable[[CircuitView], None]] = []

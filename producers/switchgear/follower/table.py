@@ -91,7 +91,7 @@ class CircuitTable:
         known = self.views.known(view.circuit_id)
         if known is not None and known.version >= view.version:
             return None
-        if view.scope in ("user", "session", "target"):
+        if view.scope not in ("tool", "family"):
             self.scoped.add(view.tool_name)
         elif view.scope == "family":
             self.families.add(view.circuit_id)

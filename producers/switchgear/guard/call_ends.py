@@ -81,7 +81,7 @@ def overdue_event(permit: PermittedCall, ran_ms: float) -> Event:
     caller, family = permit.caller, permit.family
     event = Event(permit.tool, "overdue", ran_ms, permit.generation, None if permit.lease is None else permit.lease[1])
     event.user_id, event.session_id, event.request_id = caller.user_id, caller.session_id, caller.request_id
-    event.target = caller.target or None
+    event.target, event.tenant = caller.target or None, caller.tenant
     if family is not None:
         event.family_generation = family.generation
         event.family_lease_id = None if family.lease is None else family.lease[1]

@@ -103,7 +103,7 @@ class FleetCircuits:
     def view(self, tool: str, caller: Caller) -> CircuitView | None:
         """Return the circuit that decides on a call: one that refuses, else the one of the highest generation.
 
-        The owner decides which of the tool's, the user's and the session's circuit counts the call. An event with a lower
+        The owner decides which of the tool's, the user's, the session's and the tenant's circuit counts the call. An event with a lower
         generation than that circuit's isn't counted.
         """
         view = self.views.get(tool_circuit(tool))
@@ -111,7 +111,10 @@ class FleetCircuits:
             return self.views.get(circuit_id(tool, "target", caller.target), view if is_commanded(view) else None)
         if tool not in self.scoped:
             return view
-        ids = (circuit_id(tool, "user", caller.user_id), circuit_id(tool, "session", caller.session_id or ""))
+        ids = [circuit_id(tool, "user", caller.user_id), circuit_id(tool, "session", caller.session_id or "")]
+        tenant = caller.tenant or self.follower.tenant
+        if tenant:
+            ids.append(circuit_id(tool, "tenant", tenant))
         candidates = [view, *map(self.views.get, ids)]
         found = [candidate for candidate in candidates if candidate is not None]
         refusing = [candidate for candidate in found if not candidate.passes]

@@ -325,4 +325,4 @@ class LocalBreakers:
 
 
 def _circuit_id(tool: str, policy: BreakerPolicy, caller: Caller) -> str:
-    return circuit_id_of(tool, policy, caller.user_id, caller.session_id or "", caller.target)
+    return circuit_id_of(tool, policy, caller.user_id, caller.session_id or "", caller.target, caller.tenant)

@@ -338,7 +338,7 @@ class Reporter:
                 permit.generation,
                 None if permit.lease is None else permit.lease[1],
                 None,
-                "",
+                caller.tenant,
                 caller.user_id,
                 caller.session_id,
                 caller.request_id,

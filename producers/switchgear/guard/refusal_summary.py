@@ -45,7 +45,7 @@ class _Refusals(msgspec.Struct):
 
 
 class RefusalReporter:
-    """Sends at most one ``rejected`` event per second for each tool, target and source, with the number of refusals.
+    """Sends at most one ``rejected`` event per second for each tool, target, tenant and source, with the number of refusals.
 
     A loop that calls an open circuit costs Kafka one event per second. The first refusal is sent at once. The following ones
     are summed until a second has passed, and sent with the next one or by :meth:`sweep`. Their event carries the time of the
@@ -56,8 +56,8 @@ class RefusalReporter:
         self._emitter = emitter
         self._clock = clock
         self._wall = wall
-        self._tools: dict[tuple[str, str, str | None, str], _Refusals] = {}
-        """By tool, source, family and target."""
+        self._tools: dict[tuple[str, str, str | None, str, str], _Refusals] = {}
+        """By tool, source, family, target and tenant."""
         self.forked()
         call_in_child(self.forked)
 
@@ -75,7 +75,7 @@ class RefusalReporter:
         if now is None:
             now = self._clock()
         refusal = (rejection, now, caller, served_by, fallback_tool)
-        key = rejection.tool, rejection.source, rejection.family, rejection.target
+        key = rejection.tool, rejection.source, rejection.family, rejection.target, caller.tenant
         known = self._tools.get(key) or self._tools.setdefault(key, _Refusals(now - REFUSAL_INTERVAL_S))
         if not probe_requested:  # without the lock: Python changes threads only at calls and loops
             known.count += 1
@@ -122,6 +122,7 @@ def _event(refusal: _Refusal, count: int, probe_requested: bool) -> Event:
         family_generation=None if family is None else rejection.generation,
         served_by=served_by,
         fallback_tool=fallback_tool,
+        tenant=caller.tenant,
         user_id=caller.user_id,
         session_id=caller.session_id,
         request_id=caller.request_id,

@@ -32,19 +32,21 @@ class Caller(NamedTuple):
     """What the call is about, such as a host, if the tool's policy keeps targets apart."""
     credential: str = ""
     """Salted hash of what it signs in with. Empty if that isn't known."""
+    tenant: str = ""
+    """The tenant that the call is for, if the process calls for several."""
 
 
 NO_CALLER: Final = Caller()
 
 
-def caller_of(user_id: object, session_id: object, request_id: object, target: object = "") -> Caller:
+def caller_of(user_id: object, session_id: object, request_id: object, target: object = "", tenant: str = "") -> Caller:
     """Return the ids as text. A number or a UUID is written out; None stays None. What can't be a target is none."""
-    if not (user_id or session_id or request_id or target):
+    if not (user_id or session_id or request_id or target or tenant):
         return NO_CALLER
     about = plain(target) if target else ""
     if isinstance(user_id, str) and isinstance(session_id, str | None) and isinstance(request_id, str | None):
-        return Caller(user_id, session_id, request_id, about)
-    return Caller(_as_text(user_id) or "", _as_text(session_id), _as_text(request_id), about)
+        return Caller(user_id, session_id, request_id, about, tenant=tenant)
+    return Caller(_as_text(user_id) or "", _as_text(session_id), _as_text(request_id), about, tenant=tenant)
 
 
 def _as_text(identifier: object) -> str | None:

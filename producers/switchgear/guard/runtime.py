@@ -356,10 +356,10 @@ def _target_in(given: Mapping[str, Any], rule: str) -> str:
 
 def _in_session(session: Session, caller: Caller) -> Caller:
     """Return ``caller`` with the session's ids in place of those that it lacks."""
-    user_id, session_id, request_id, target, credential = caller
+    user_id, session_id, request_id, target, credential, tenant = caller
     if session_id is None:
         session_id = session.session_id
-    return Caller(user_id or session.user_id, session_id, request_id, target, credential or session.credential)
+    return Caller(user_id or session.user_id, session_id, request_id, target, credential or session.credential, tenant)
 
 
 class PermitContext:

@@ -16,6 +16,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, ClassVar, Final
+from urllib.parse import unquote
 
 import msgspec
 
@@ -135,6 +136,8 @@ class GatewayFollower(Follower):
         self._complete = False
         """Whether this process has read a snapshot."""
         self._throttle = Throttle(_REPORT_EVERY_S)
+        self.emitter_id: Callable[[], str] = lambda: ""
+        """Returns the name of this process in its events. A token of one tenant gets the probe leases of this process alone."""
         self.expired = self._is_expired
 
     def age_s(self) -> float | None:
@@ -181,12 +184,15 @@ class GatewayFollower(Follower):
             headers = {"Accept": "text/event-stream", "Cache-Control": "no-cache"}
             if self._last_id:
                 headers["Last-Event-ID"] = self._last_id
-            request = client.build_request("GET", _PATH, headers=headers, timeout=_timeout())
+            emitter_id = self.emitter_id()
+            asked = {"emitter_id": emitter_id} if emitter_id else {}
+            request = client.build_request("GET", _PATH, params=asked, headers=headers, timeout=_timeout())
             async with asyncio.timeout(_ANSWER_LIMIT_S):
                 response = await client.send(request, stream=True)
                 if response.status_code != 200:
                     raise self._refused(response, await response.aread())
             self._compare_clocks(response)
+            self.tenant = unquote(response.headers.get("switchgear-tenant", ""))
             await self._read(response)
         finally:
             self._connected = False

@@ -149,6 +149,8 @@ class MemoryFollower:
         self.record_listeners: list[RecordListener] = []
         """Get every change."""
         self._loaded = False
+        self.tenant = ""
+        """Whose circuits these are, besides those that all tenants share. Empty: everybody's."""
 
     @property
     def loaded(self) -> bool:

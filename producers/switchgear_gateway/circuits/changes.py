@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from switchgear.follower.table import CircuitRecord
+from switchgear_access.visibility import Sight
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.enums import CircuitScope
 
@@ -18,10 +19,6 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 """Bytes of their records."""
 _MOST_OFFSETS: Final = 1_024
 _LONGEST_CURSOR: Final = 32 * _MOST_OFFSETS
-_TENANT_WITHOUT: Final = ("counts", "last_error")
-"""Counts and messages of all tenants' calls."""
-_TENANT_CAUSE: Final = ("rule", "threshold", "reason")
-"""What a tenant gets of a cause. The rest is measured over all tenants' calls, or names who did something."""
 
 
 class _Head(msgspec.Struct):
@@ -37,6 +34,7 @@ class Change:
         circuit_id: The circuit.
         tool: Name of the tool. Of a family's circuit: the family.
         scope: What the circuit is for.
+        whose: The tenant, if the circuit is for one.
         partition, offset, timestamp: The record's place in the topic, and when the broker wrote it, in milliseconds.
         name: The circuit's id in JSON.
         json: The record in one line; None if the circuit is removed.
@@ -44,8 +42,7 @@ class Change:
     """
 
     __slots__ = (
-        "_events",
-        "_tenant_json",
+        "_event",
         "circuit_id",
         "cursor",
         "json",
@@ -55,13 +52,13 @@ class Change:
         "scope",
         "timestamp",
         "tool",
+        "whose",
     )
 
     def __init__(self, record: CircuitRecord) -> None:
         self.partition, self.offset, self.timestamp = record.partition, record.offset, record.timestamp
         self.cursor = ""
-        self._events: dict[bool, bytes] = {}
-        self._tenant_json: bytes | None = None
+        self._event: bytes | None = None
         if record.value is None:
             self.json: bytes | None = None
             self.circuit_id = (record.key or b"").decode(errors="replace")
@@ -72,34 +69,36 @@ class Change:
             self.circuit_id, self.tool, self.scope = head.circuit_id, head.tool_name, head.scope
             # A line of an event ends at a line feed, and not every writer writes JSON in one line.
             self.json = msgspec.json.format(record.value.decode(), indent=-1).encode()
+        self.whose = read_circuit_id(self.circuit_id).whose if self.scope == "tenant" else ""
         self.name = msgspec.json.encode(self.circuit_id)
 
-    def data(self, *, for_tenant: bool) -> bytes:
+    def data(self, reader: Sight | None) -> bytes:
         """Return the record, or what tells that it is removed.
 
         Args:
-            for_tenant: Leave out what belongs to all tenants: the counts, the last error, and what the cause measured.
+            reader: What a client of one tenant sees of it. None: all.
         """
         if self.json is None:
             return msgspec.json.encode({"circuit_id": self.circuit_id, "removed": True})
-        if not for_tenant:
+        if reader is None:
             return self.json
-        if self._tenant_json is None:
-            fields: dict[str, Any] = msgspec.json.decode(self.json)
-            kept = {name: each for name, each in fields.items() if name not in _TENANT_WITHOUT}
-            cause = kept.get("cause")
-            if isinstance(cause, dict):
-                kept["cause"] = {name: each for name, each in cause.items() if name in _TENANT_CAUSE}
-            self._tenant_json = msgspec.json.encode(kept)
-        return self._tenant_json
+        fields: dict[str, Any] = msgspec.json.decode(self.json)
+        return msgspec.json.encode(reader.seen(fields))
 
-    def event(self, *, for_tenant: bool) -> bytes:
-        """Return the server-sent event. It is encoded once, and all clients share it."""
-        event = self._events.get(for_tenant)
-        if event is None:
-            data = self.data(for_tenant=for_tenant)
-            event = self._events[for_tenant] = b"id: %s\nevent: circuit\ndata: %s\n\n" % (self.cursor.encode(), data)
-        return event
+    def event(self, reader: Sight | None) -> bytes:
+        """Return the server-sent event. It is encoded once for all clients that see the whole record."""
+        if reader is not None:
+            return self._encoded(reader, self.cursor)
+        if self._event is None:
+            self._event = self._encoded(None, self.cursor)
+        return self._event
+
+    def current(self, reader: Sight | None, cursor: str) -> bytes:
+        """Return the event for a client that knows all changes up to a cursor, and now sees this circuit, too."""
+        return self._encoded(reader, cursor)
+
+    def _encoded(self, reader: Sight | None, cursor: str) -> bytes:
+        return b"id: %s\nevent: circuit\ndata: %s\n\n" % (cursor.encode(), self.data(reader))
 
 
 class CircuitChanges:

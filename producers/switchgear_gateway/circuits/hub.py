@@ -63,7 +63,7 @@ class CircuitHub:
         self._feed = CircuitFeed()
         follower.record_listeners.append(self._feed)
         self._next: CircuitChanges | None = CircuitChanges()
-        self._wakes: set[Callable[[], None]] = set()
+        self._wakes: dict[Callable[[], None], str | None] = {}
         self._pieces: OrderedDict[tuple[CircuitFilter, int], Piece] = OrderedDict()
         self._pieces_at: tuple[CircuitChanges | None, int] = (None, 0)
         self._throttle = Throttle(_REPORT_EVERY_S)
@@ -100,13 +100,19 @@ class CircuitHub:
         self._wake_all()
 
     @contextlib.contextmanager
-    def following(self, wake: Callable[[], None]) -> Iterator[None]:
-        """Call ``wake`` after each change while the block runs."""
-        self._wakes.add(wake)
+    def following(self, wake: Callable[[], None], tenant: str | None = None) -> Iterator[None]:
+        """Call ``wake`` after each change, and when the ``tenant`` has named another tool, while the block runs."""
+        self._wakes[wake] = tenant
         try:
             yield
         finally:
-            self._wakes.discard(wake)
+            self._wakes.pop(wake, None)
+
+    def wake(self, tenant: str) -> None:
+        """Wake the streams of a tenant."""
+        for wake, owner in self._wakes.items():
+            if owner == tenant:
+                wake()
 
     def piece_since(self, number: int, seen: CircuitFilter) -> Piece | None:
         """Return the next events from this number on. Streams at the same place share the bytes. None if some were forgotten."""
@@ -151,7 +157,7 @@ def _piece(changes: Sequence[Change], number: int, seen: CircuitFilter) -> Piece
     for change in changes:
         number += 1
         if seen.sees(change):
-            events.append(change.event(for_tenant=seen.for_tenant))
+            events.append(change.event(seen.reader))
             size += len(events[-1])
             if size >= PIECE_BYTES:
                 break

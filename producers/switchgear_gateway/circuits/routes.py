@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import gzip
 import random
-import zlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -17,10 +16,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from switchgear_access.middleware import access_of, principal_of
+from switchgear_access.principal import Principal
 from switchgear_access.problem import ProblemError
+from switchgear_access.visibility import Named
 from switchgear_gateway.circuits.hub import PIECE_BYTES, CircuitHub, Follower
 from switchgear_gateway.circuits.stream import CircuitStream, snapshot_json
 from switchgear_gateway.circuits.visibility import CircuitFilter, may_follow
+from switchgear_gateway.tenant_tools import TenantTools
 from switchgear_schemas.families import DEFAULT_PATTERN
 
 MAX_STREAMS: Final = 5_000
@@ -38,15 +40,23 @@ class CircuitRoutes:
         follower: The gateway's follower. It must not have begun to read.
         family_pattern: The fleet's setting.
         max_streams: Streams at a time.
+        tenant_tools: The tools that tenants have named. None: those of these routes, which name none.
 
     Raises:
         SwitchgearError: The follower has read circuits already.
     """
 
     def __init__(
-        self, follower: Follower, *, family_pattern: str = DEFAULT_PATTERN, max_streams: int = MAX_STREAMS
+        self,
+        follower: Follower,
+        *,
+        family_pattern: str = DEFAULT_PATTERN,
+        max_streams: int = MAX_STREAMS,
+        tenant_tools: TenantTools | None = None,
     ) -> None:
         self._hub = CircuitHub(follower)
+        self._tenant_tools = tenant_tools or TenantTools(family_pattern)
+        self._tenant_tools.on_change = self._hub.wake
         self._family_pattern = family_pattern
         self._max_streams = max_streams
         self._bodies: OrderedDict[CircuitFilter, _Snapshot] = OrderedDict()
@@ -60,6 +70,12 @@ class CircuitRoutes:
         """OpenAPI's path items."""
         tool = {"name": "tool", "in": "query", "description": "Glob of tools.", "schema": {"type": "string"}}
         last = {"name": "Last-Event-ID", "in": "header", "description": "Go on after it.", "schema": {"type": "string"}}
+        emitter = {
+            "name": "emitter_id",
+            "in": "query",
+            "description": "Your process. With a token of one tenant you get this process's probe leases.",
+            "schema": {"type": "string"},
+        }
         records = {"type": "object", "additionalProperties": {"type": "object"}}
         snapshot = {"type": "object", "properties": {"version": {"type": "string"}, "circuits": records}}
         return {
@@ -77,7 +93,7 @@ class CircuitRoutes:
                 "get": {
                     "summary": "The circuits, and each change of them.",
                     "description": "Events: `snapshot`, `circuit` and `heartbeat`.",
-                    "parameters": [tool, last],
+                    "parameters": [tool, last, emitter],
                     "responses": {"200": _documented("Server-sent events.", "text/event-stream", {"type": "string"})},
                 }
             },
@@ -103,7 +119,7 @@ class CircuitRoutes:
 
     async def _snapshot(self, request: Request) -> ASGIApp:
         try:
-            seen = self._filter(request)
+            seen = self._looking(request)()
         except ProblemError as problem:
             return _Refused(problem)
         zipped = _takes_gzip(request)
@@ -122,7 +138,7 @@ class CircuitRoutes:
 
     async def _stream(self, request: Request) -> ASGIApp:
         try:
-            seen = self._filter(request)
+            look = self._looking(request)
             if self._hub.streams >= self._max_streams:
                 raise _busy(f"This gateway has {self._max_streams} streams.", "Use another gateway, or wait.")
         except ProblemError as problem:
@@ -130,9 +146,14 @@ class CircuitRoutes:
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         admitted = partial(access_of(request.scope).still_admits, request.scope)
-        return CircuitStream(self._hub, seen, request.headers.get("last-event-id"), admitted)
+        return CircuitStream(self._hub, look, request.headers.get("last-event-id"), admitted)
 
-    def _filter(self, request: Request) -> CircuitFilter:
+    def _looking(self, request: Request) -> Callable[[], CircuitFilter]:
+        """Return a function that returns the client's circuits, always the same object until they change.
+
+        Raises:
+            ProblemError: The request is refused.
+        """
         principal = principal_of(request.scope)
         if not may_follow(principal):
             raise ProblemError(403, "This needs the role emit or read.", "Use a token with one of them.")
@@ -147,7 +168,25 @@ class CircuitRoutes:
             raise _busy("This gateway has not read the circuits yet.", "Try again in a moment.")
         if self._hub.closed:
             raise _busy("This gateway stops.", "Use another gateway, or wait.")
-        return CircuitFilter.of(principal, globs[0] if globs else None, self._family_pattern)
+        return self._looks(principal, globs[0] if globs else None, request.query_params.get("emitter_id", ""))
+
+    def _looks(self, principal: Principal, wanted: str | None, emitter_id: str) -> Callable[[], CircuitFilter]:
+        def made(named: Named) -> CircuitFilter:
+            return CircuitFilter.of(principal, wanted, self._family_pattern, named=named, emitter_id=emitter_id)
+
+        known = self._tenant_tools.of(principal)
+        seen = made(known)
+        if not seen.sight.by_name:
+            return lambda: seen
+
+        def look() -> CircuitFilter:
+            nonlocal known, seen
+            named = self._tenant_tools.of(principal)
+            if named is not known:
+                known, seen = named, made(named)
+            return seen
+
+        return look
 
     def _current(self, seen: CircuitFilter) -> _Snapshot:
         changes = self._hub.changes
@@ -165,10 +204,10 @@ class _Snapshot:
 
     def __init__(self, hub: CircuitHub, seen: CircuitFilter) -> None:
         self.cursor = hub.changes.cursor
-        self.tag = f'W/"{self.cursor}.{zlib.crc32(repr(seen).encode()):08x}"'
+        self.tag = f'W/"{self.cursor}.{seen.checksum:08x}"'
         head = b'{"version":"%s","circuits":{' % self.cursor.encode()
         records = [each for each in hub.changes.records.values() if seen.sees(each)]
-        self.body = b"".join(snapshot_json(records, head, for_tenant=seen.for_tenant))
+        self.body = b"".join(snapshot_json(records, head, seen.reader))
         self.zipped: bytes | None = None
 
 

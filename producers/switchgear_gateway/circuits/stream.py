@@ -10,12 +10,15 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Final
+from urllib.parse import quote
 
 from starlette.types import Receive, Scope, Send
 
+from switchgear_access.visibility import Sight
 from switchgear_gateway.circuits.changes import Change, CircuitChanges, pieces
 from switchgear_gateway.circuits.hub import PIECE_BYTES, CircuitHub
 from switchgear_gateway.circuits.visibility import CircuitFilter
+from switchgear_schemas.circuit_ids import circuit_id
 
 HEARTBEAT_S: Final = (10.0, 15.0)
 LIFETIME_S: Final = (600.0, 900.0)
@@ -34,20 +37,25 @@ class CircuitStream:
 
     Args:
         hub: Has the changes.
-        seen: The client's circuits.
+        look: Returns the client's circuits now. The same object until they change, because its tenant has named another tool.
         cursor: The last event that the client has (``Last-Event-ID``); None if it has none.
         admitted: Returns whether the client still has the rights that it had at the beginning. It is asked about as often as there are
             heartbeats.
     """
 
     def __init__(
-        self, hub: CircuitHub, seen: CircuitFilter, cursor: str | None, admitted: Callable[[], Awaitable[bool]]
+        self,
+        hub: CircuitHub,
+        look: Callable[[], CircuitFilter],
+        cursor: str | None,
+        admitted: Callable[[], Awaitable[bool]],
     ) -> None:
         self._hub = hub
         self._admitted = admitted
         self._check_due = False
-        self._seen = seen
-        self._cursor = cursor
+        self._look = look
+        self._seen = look()
+        self._cursor = None if self._seen.sight.by_name else cursor
         self._changes: CircuitChanges | None = None
         self._next = 0
         self._gone = False
@@ -62,8 +70,8 @@ class CircuitStream:
         self._until = loop.time() + random.uniform(*LIFETIME_S)  # noqa: S311 - spreads the clients
         gone = asyncio.ensure_future(self._wait_until_gone(receive))
         try:
-            with self._hub.following(self._wake):
-                await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            with self._hub.following(self._wake, self._seen.sight.tenant):
+                await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *self._whose()]})
                 while not (self._gone or self._hub.closed) and loop.time() < self._until:
                     if self._check_due and not await self._still_admitted():
                         break
@@ -82,6 +90,11 @@ class CircuitStream:
             if self._timer is not None:
                 self._timer.cancel()
 
+    def _whose(self) -> list[tuple[bytes, bytes]]:
+        """Return the header that tells a tenant's client whose circuits it gets."""
+        tenant = self._seen.sight.tenant
+        return [] if tenant is None else [(b"switchgear-tenant", quote(tenant).encode())]
+
     def _due(self) -> Iterator[bytes]:
         """Yield what the client doesn't have yet: changes or a snapshot. Then a heartbeat, if its time has come and the client has all.
 
@@ -99,11 +112,23 @@ class CircuitStream:
                 yield from pieces(self._whole(), PIECE_BYTES)
             elif piece.events:
                 yield piece.events
+        elif (seen := self._look()) is not self._seen:
+            before, self._seen = self._seen, seen
+            yield from pieces(self._named_since(before), PIECE_BYTES)
         if self._beat_due and self._is_current():
             yield self._heartbeat(self._changes.cursor)
 
     def _events(self, missed: Iterable[Change]) -> Iterator[bytes]:
-        return (each.event(for_tenant=self._seen.for_tenant) for each in missed if self._seen.sees(each))
+        return (each.event(self._seen.reader) for each in missed if self._seen.sees(each))
+
+    def _named_since(self, before: CircuitFilter) -> Iterator[bytes]:
+        """Return the circuits that the client sees now and did not see before."""
+        records, cursor, named = self._hub.changes.records, self._hub.changes.cursor, self._seen.sight.named
+        tools, tenant = named.tools - before.sight.named.tools, self._seen.sight.tenant or ""
+        ids = [each for tool in tools for each in (circuit_id(tool), circuit_id(tool, "tenant", tenant))]
+        ids += [circuit_id(each, "family") for each in named.families - before.sight.named.families]
+        found = (records.get(each) for each in ids)
+        return (each.current(self._seen.reader, cursor) for each in found if each is not None and self._seen.sees(each))
 
     def _whole(self) -> Iterator[bytes]:
         """Return a snapshot of now."""
@@ -112,7 +137,7 @@ class CircuitStream:
 
     def _snapshot(self, records: list[Change], cursor: str) -> Iterator[bytes]:
         yield b"id: %s\nevent: snapshot\ndata: " % cursor.encode()
-        yield from snapshot_json(records, b'{"circuits":{', for_tenant=self._seen.for_tenant)
+        yield from snapshot_json(records, b'{"circuits":{', self._seen.reader)
         yield b"\n\n"
 
     def _heartbeat(self, cursor: str) -> bytes:
@@ -134,7 +159,7 @@ class CircuitStream:
         return self._changes is self._hub.changes and self._next == self._hub.changes.end
 
     async def _wait(self) -> None:
-        if self._is_current() and not (self._beat_due or self._gone or self._hub.closed):
+        if self._is_current() and self._look() is self._seen and not (self._beat_due or self._gone or self._hub.closed):
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
 
@@ -151,17 +176,17 @@ class CircuitStream:
             self._wake()
 
 
-def snapshot_json(records: list[Change], head: bytes, *, for_tenant: bool) -> Iterator[bytes]:
+def snapshot_json(records: list[Change], head: bytes, reader: Sight | None) -> Iterator[bytes]:
     """Yield an object in JSON that ends with the circuits by id.
 
     Args:
         records: The circuits.
         head: The bytes up to the first circuit.
-        for_tenant: As for :meth:`Change.data`.
+        reader: As for :meth:`Change.data`.
     """
     yield head
     before = b""
     for each in records:
-        yield b"%s%s:%s" % (before, each.name, each.data(for_tenant=for_tenant))
+        yield b"%s%s:%s" % (before, each.name, each.data(reader))
         before = b","
     yield b"}}"

@@ -1,26 +1,16 @@
-"""Which circuits a client gets.
-
-Circuits belong to the whole fleet. A client needs those of the tools that it may use, and those of their servers:
-
-* A token of some tools gets the circuits of these tools and of their families.
-* A token of one tenant gets no circuits of users and sessions, because a record doesn't say whose they are. ``POST /v1/decide`` decides
-  by them. Its records have no counts and no last error, because both come from the calls of all tenants.
-"""
+"""Which circuits a client of the gateway gets: those that it may see (:mod:`switchgear_access.visibility`), of the tools that it wants."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import Final
+import zlib
+from dataclasses import dataclass, replace
+from typing import Self
 
 from switchgear.policies.glob import is_glob, matches
 from switchgear_access.principal import Principal, Role
+from switchgear_access.visibility import EVERYTHING, NOTHING_NAMED, Named, Sight, covers_family
 from switchgear_gateway.circuits.changes import Change
-from switchgear_schemas.families import DEFAULT_PATTERN, family_of
-
-_WILDCARD: Final = re.compile(r"[*?\[]")
-NOBODY_ELSE: Final = frozenset({"tool", "family"})
-"""Circuits that belong to no user and no session."""
+from switchgear_schemas.families import DEFAULT_PATTERN
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,39 +18,58 @@ class CircuitFilter:
     """The circuits of one client. Clients with an equal filter get the same bytes.
 
     Args:
-        allowed: Globs of the token's tools. Empty: all.
+        sight: What the client may see.
         wanted: The glob that the request names. None: all.
-        for_tenant: Whether the token is for one tenant.
-        family_pattern: How the name of a tool tells its family.
     """
 
-    allowed: tuple[str, ...] = ()
+    sight: Sight = EVERYTHING
     wanted: str | None = None
-    for_tenant: bool = False
-    family_pattern: str = DEFAULT_PATTERN
 
     @classmethod
-    def of(cls, principal: Principal, wanted: str | None, family_pattern: str = DEFAULT_PATTERN) -> CircuitFilter:
-        """Return what a client may and wants to see."""
-        return cls(principal.tools, wanted, principal.tenant is not None, family_pattern)
+    def of(
+        cls,
+        principal: Principal,
+        wanted: str | None,
+        family_pattern: str = DEFAULT_PATTERN,
+        *,
+        named: Named = NOTHING_NAMED,
+        emitter_id: str = "",
+    ) -> Self:
+        """Return what a client may and wants to see.
+
+        Args:
+            principal: The client.
+            wanted: The glob that its request names. The whole name of a tool is a name that its tenant knows.
+            family_pattern: The fleet's setting.
+            named: What its tenant has named before.
+            emitter_id: The client's process. It counts for a client of one tenant only, so that all others share their bytes.
+        """
+        if wanted is not None and not is_glob(wanted):
+            asked = Named.of([wanted], family_pattern)
+            named = Named(named.tools | asked.tools, named.families | asked.families)
+        sight = Sight.of(principal, named, family_pattern)
+        return cls(sight if sight.tenant is None else replace(sight, emitter_id=emitter_id), wanted)
+
+    @property
+    def reader(self) -> Sight | None:
+        """What the client sees of each record. None: all of it."""
+        return None if self.sight.tenant is None else self.sight
+
+    @property
+    def checksum(self) -> int:
+        """A number that differs for most other filters, and is the same at every gateway."""
+        named = sorted(self.sight.named.tools)
+        return zlib.crc32(repr((replace(self.sight, named=NOTHING_NAMED), named, self.wanted)).encode())
 
     def sees(self, change: Change) -> bool:
         """Return whether the client gets this change."""
-        if self.for_tenant and change.scope not in NOBODY_ELSE:
+        if not self.sight.sees_circuit(change.tool, change.scope, change.whose):
             return False
-        covers = self._covers_family if change.scope == "family" else matches
-        return (not self.allowed or any(covers(glob, change.tool) for glob in self.allowed)) and (
-            self.wanted is None or covers(self.wanted, change.tool)
-        )
-
-    def _covers_family(self, glob: str, family: str) -> bool:
-        """Return whether a glob covers a tool that the family may have."""
-        if matches(glob, family):
+        if self.wanted is None:
             return True
-        if not is_glob(glob):
-            return family_of(glob, self.family_pattern) == family
-        literal, first = _WILDCARD.split(glob, maxsplit=1)[0], f"{family}:"
-        return literal.startswith(first) or first.startswith(literal)
+        if change.scope == "family":
+            return covers_family(self.wanted, change.tool, self.sight.family_pattern)
+        return matches(self.wanted, change.tool)
 
 
 def may_follow(principal: Principal) -> bool:

@@ -1,18 +1,18 @@
 /**
  * The id of a circuit, and what it says.
  *
- * A tool's own circuit has the tool's name as its id. The others have `name|user=…`, `name|session=…`, `name|family` or `name@target`. A
- * tool may have any name, also one that looks like such an id. So a name is encoded where it has a mark, and no two circuits have the same
+ * A tool's own circuit has the tool's name as its id. The others have `name|user=…`, `name|session=…`, `name|tenant=…`, `name|family` or
+ * `name@target`. A tool may have any name, also one that looks like such an id. So a name is encoded where it has a mark, and no two circuits have the same
  * id. All other names stay as they are.
  */
 
 /** What a circuit is kept for. */
-export type CircuitScope = "tool" | "user" | "session" | "target" | "family";
+export type CircuitScope = "tool" | "user" | "session" | "tenant" | "target" | "family";
 
 const FAMILY = "|family";
-const OWNER = /\|(user|session)=/;
+const OWNER = /\|(user|session|tenant)=/;
 const TARGET = /@([^:@]*)$/;
-const IN_NAME = /\|(?=(?:user|session)=|family$)|%(?=25|7C|40|3A)/g;
+const IN_NAME = /\|(?=(?:user|session|tenant)=|family$)|%(?=25|7C|40|3A)/g;
 /** Only a tool's own id can look like a target's. `mcp:@scope/server:tool` can't, because no colon follows the `@` of a target. */
 const IN_TOOL = new RegExp(`${IN_NAME.source}|@(?=[^:]*$)`, "g");
 const IN_TARGET = /[|@:]|%(?=25|7C|40|3A)/g;
@@ -23,7 +23,7 @@ export interface CircuitName {
   /** Name of the tool, or of the family. */
   readonly name: string;
   readonly scope: CircuitScope;
-  /** The user, the session or the target. Empty for the circuits of tools and families. */
+  /** The user, the session, the tenant or the target. Empty for the circuits of tools and families. */
   readonly whose: string;
 }
 

@@ -233,6 +233,21 @@ describe("the fleet's circuits", () => {
     assert.match(gear.notice({ userId: "ann" }), /search/);
   });
 
+  it("the circuit of the tenant that the gateway names refuses its calls", async () => {
+    gateway.tenant = "ac me";
+    const gear = await connect();
+    for (const [known, tenant] of ["globex", "ac me"].entries()) {
+      assert.equal(await gear.call("search", () => 1), 1);
+      const id = `search|tenant=${tenant}`;
+      gateway.publish(record("search", "open", 2, { circuit_id: id, scope: "tenant", open_until: inSeconds(60) }));
+      await until(() => gear.status().follower!.circuits === known + 1, "the record arrives");
+    }
+    await assert.rejects(
+      gear.call("search", () => 1),
+      CircuitOpenError,
+    );
+  });
+
   it("the circuit of a server refuses all its tools", async () => {
     const gear = await connect();
     gateway.publish(

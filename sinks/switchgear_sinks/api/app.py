@@ -96,7 +96,7 @@ def create_app(
 
     Args:
         store: The store to read.
-        settings: ``sql_…``, ``api_http``, ``api_allowed_hosts`` and ``access_…`` are used.
+        settings: ``sql_…``, ``api_…`` and ``access_…`` are used.
         registry: The metrics that ``/metrics`` shows. The API adds its own.
         readiness: More checks by name. ``/readyz`` answers 503 while one is False or the store does not answer.
         authenticator: The ways to log in; by default those of the settings.
@@ -146,7 +146,11 @@ def create_app(
                 authenticator=authenticator or Authenticator.of(settings),
                 hosts=KnownHosts(settings.api_allowed_hosts, settings.api_http, "SWITCHGEAR_API_ALLOWED_HOSTS"),
                 role_of=role_of,
-                limits=Limits(settings.access_requests_per_token, settings.access_requests_per_address),
+                limits=Limits(
+                    settings.access_requests_per_token,
+                    settings.access_requests_per_address,
+                    streams_per_token=settings.api_streams_per_token,
+                ),
                 origins=Origins(settings.access_cors_origins),
                 is_stream=lambda scope: scope["path"] == _STREAM,
                 sessions=sessions,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from switchgear_access.visibility import Named, Sight
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import NotFoundError, json_answer
@@ -21,7 +23,7 @@ from switchgear_sinks.repository.local_circuits import WITHIN as LOCAL_WITHIN
 from switchgear_sinks.store import Store
 
 OPENS_WITHIN = timedelta(hours=24)
-_CIRCUITS = "Circuits, which all tenants share,"
+_HISTORY = "The history of circuits, which all tenants share,"
 
 
 class Reads:
@@ -29,13 +31,14 @@ class Reads:
 
     Args:
         store: The store.
-        settings: ``late_after_s`` is used.
+        settings: ``late_after_s`` and ``family_pattern`` are used.
         components: What is wrong with the system.
     """
 
     def __init__(self, store: Store, settings: Settings, components: Components) -> None:
         self._store = store
         self._late_after_s = settings.late_after_s
+        self._family_pattern = settings.family_pattern
         self._components = components
         self._circuits = CircuitsRepository(store)
 
@@ -44,7 +47,7 @@ class Reads:
         given = Parameters(request.query_params, ("hours", "tenant"))
         hours = given.hours(1.0) or 1.0
         rights = Rights.of(request)
-        service = ToolHealthService(self._store, self._repository(rights, given))
+        service = ToolHealthService(self._store, self._repository(rights, given), seen=_seen_in_reports(rights))
         report = rights.visible_report(await service.check_all_tools_health(hours))
         return json_answer({"hours": hours} | report.to_dict())
 
@@ -58,10 +61,10 @@ class Reads:
         rights.check_tool(name)
         repository = self._repository(rights, given)
         last = await repository.get_last_calls(name)
-        circuits = await self._circuits.current(now - OPENS_WITHIN, name) if rights.all_tenants else []
+        circuits = await self._seen(rights, self._named(rights, [name]), now, name)
         if not last["stored"] and not circuits:
             raise NotFoundError(f"No tool {name!r} has been called.", hint="`switchgear tools` lists those that have.")
-        service = ToolHealthService(self._store, repository)
+        service = ToolHealthService(self._store, repository, seen=_seen_in_reports(rights))
         report = await service.check_tool_health(name, hours)
         return json_answer(
             {
@@ -70,7 +73,7 @@ class Reads:
                 "stats": await repository.get_tool_stats(name, now - timedelta(hours=hours), now),
                 "errors": await service.get_error_patterns(name, 5),
                 "circuits": circuits,
-                **(await self._local(now, name) if rights.all_tenants else _no_local()),
+                **(await (self._local(now, name) if rights.all_tenants else _no_local())),
                 "last_success": last["last_success"],
                 "last_failure": last["last_failure"],
                 "last_error": last["last_error"],
@@ -85,38 +88,43 @@ class Reads:
         part of the system does not work, so that the circuits may be old.
         """
         given = Parameters(request.query_params, ("history", "limit", "tool"))
-        rights = Rights.of(request)
-        rights.check_all_tenants(_CIRCUITS)
+        rights, tool = Rights.of(request), given.text("tool")
         now = datetime.now(UTC)
         if given.flag("history"):
-            rights.check_tool(given.text("tool"))
-            records = await self._circuits.history(given.text("tool"), given.limit(50))
+            rights.check_all_tenants(_HISTORY)
+            rights.check_tool(tool)
+            records = await self._circuits.history(tool, given.limit(50))
             return json_answer({"history": records, "checked_at": now})
+        sight = await self._sight(rights, tool)
         circuits, local = await asyncio.gather(
-            self._circuits.current(now - OPENS_WITHIN, given.text("tool")), self._local(now, given.text("tool"))
+            self._seen(rights, sight, now, tool),
+            self._local(now, tool) if rights.all_tenants else _no_local(),
         )
-        visible = rights.visible
-        local["local_circuits"] = visible(local["local_circuits"])
+        local["local_circuits"] = rights.visible(local["local_circuits"])
         problems = self._components.problems(named=rights.unrestricted)
-        return json_answer({"circuits": visible(circuits), "problems": problems, "checked_at": now} | local)
+        return json_answer({"circuits": circuits, "problems": problems, "checked_at": now} | local)
 
     async def circuit(self, request: Request) -> Response:
         """Answer ``GET /v1/circuits/{id}``: one circuit."""
         given = Parameters(request.query_params, ("history", "limit"))
         circuit_id: str = request.path_params["circuit_id"]
+        rights, name = Rights.of(request), read_circuit_id(circuit_id).name
         _check_circuit(request, circuit_id)
         if given.flag("history"):
+            rights.check_all_tenants(_HISTORY)
             return await self._history(circuit_id, given)
         now = datetime.now(UTC)
-        circuits = await self._circuits.current(now - OPENS_WITHIN)
+        named = Named(frozenset([name]), frozenset([name]))  # as the id says: the name of a tool, or of a family
+        circuits = await self._seen(rights, rights.sight(named, self._family_pattern), now, name)
         found = [circuit for circuit in circuits if circuit["circuit_id"] == circuit_id]
         if not found:
-            raise await self._no_circuit(circuit_id)
+            raise await self._no_circuit(circuit_id, rights)
         return json_answer({"circuit": found[0], "checked_at": now})
 
     async def circuit_history(self, request: Request) -> Response:
         """Answer ``GET /v1/circuits/{id}/history``: the records of a circuit, newest first."""
         circuit_id: str = request.path_params["circuit_id"]
+        Rights.of(request).check_all_tenants(_HISTORY)
         _check_circuit(request, circuit_id)
         return await self._history(circuit_id, Parameters(request.query_params, ("limit",)))
 
@@ -159,6 +167,23 @@ class Reads:
         calls = await self._repository(rights, given).get_recent_errors(given.text("tool"), given.limit(10))
         return json_answer({"tool": given.text("tool"), "errors": [call.to_dict() for call in calls]})
 
+    async def _sight(self, rights: Rights, tool: str | None) -> Sight:
+        """Return which circuits the client sees. A tenant has named the tools that it has called, and the one that it asks about."""
+        if rights.all_tenants or tool is not None:
+            return self._named(rights, [] if tool is None else [tool])
+        called = ToolMetricsRepository(self._store, tenant=rights.tenant(None)).get_known_tool_names
+        return self._named(rights, await called())
+
+    def _named(self, rights: Rights, tools: Iterable[str]) -> Sight:
+        return rights.sight(Named.of(tools, self._family_pattern), self._family_pattern)
+
+    async def _seen(self, rights: Rights, sight: Sight, now: datetime, tool: str | None) -> list[Mapping[str, Any]]:
+        """Return what the client sees of the circuits."""
+        circuits = await self._circuits.current(now - OPENS_WITHIN, tool)
+        if rights.unrestricted:
+            return list(circuits)
+        return [sight.seen(each) for each in circuits if _sees(sight, each)]
+
     async def _local(self, now: datetime, tool_name: str | None) -> dict[str, Any]:
         found = await self._circuits.local(now - LOCAL_WITHIN, tool_name)
         return {"local_circuits": found, "local_within_s": LOCAL_WITHIN.total_seconds()}
@@ -166,12 +191,13 @@ class Reads:
     async def _history(self, circuit_id: str, given: Parameters) -> Response:
         records: list[dict[str, Any]] = await self._circuits.history(circuit_id, given.limit(50))
         if not records:
-            raise await self._no_circuit(circuit_id)
+            raise await self._no_circuit(circuit_id, None)
         return json_answer({"history": records, "checked_at": datetime.now(UTC)})
 
-    async def _no_circuit(self, circuit_id: str) -> NotFoundError:
+    async def _no_circuit(self, circuit_id: str, rights: Rights | None) -> NotFoundError:
         tool_name = read_circuit_id(circuit_id).name
-        if await self._circuits.local(datetime.now(UTC) - LOCAL_WITHIN, tool_name):
+        shared = rights is None or rights.all_tenants
+        if shared and await self._circuits.local(datetime.now(UTC) - LOCAL_WITHIN, tool_name):
             return NotFoundError(
                 f"The fleet has no circuit {circuit_id!r}. Processes opened their own, which have no history.",
                 hint=f"`switchgear tool {tool_name}` shows them.",
@@ -185,10 +211,20 @@ class Reads:
 
 
 def _check_circuit(request: Request, circuit_id: str) -> None:
-    rights = Rights.of(request)
-    rights.check_all_tenants(_CIRCUITS)
-    rights.check_tool(read_circuit_id(circuit_id).name)
+    Rights.of(request).check_tool(read_circuit_id(circuit_id).name)
 
 
-def _no_local() -> dict[str, Any]:
+def _sees(sight: Sight, record: Mapping[str, Any]) -> bool:
+    return sight.sees_circuit(record["tool_name"], record["scope"], read_circuit_id(record["circuit_id"]).whose)
+
+
+def _seen_in_reports(rights: Rights) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+    """Return what a report says of a circuit: for a tenant no cause, because its words have counts and an operator's reason."""
+    if rights.all_tenants:
+        return lambda circuit: circuit
+    sight = rights.sight()
+    return lambda circuit: {name: value for name, value in sight.seen(circuit).items() if name != "cause"}
+
+
+async def _no_local() -> dict[str, Any]:
     return {"local_circuits": [], "local_within_s": LOCAL_WITHIN.total_seconds()}

@@ -9,6 +9,8 @@ from starlette.requests import Request
 
 from switchgear_access.middleware import principal_of
 from switchgear_access.principal import LOCAL, Principal, Role
+from switchgear_access.visibility import NOTHING_NAMED, Named, Sight
+from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.health import SystemHealthReport
 from switchgear_sinks.api.answers import ForbiddenError
 from switchgear_sinks.health import reports
@@ -64,6 +66,15 @@ class Rights:
             raise ForbiddenError(f"This token is for the tools {allowed} only.", hint="Name one: ?tool=….")
         if not self._principal.may(Role.READ, tool=tool_name):
             raise ForbiddenError(f"This token is for the tools {allowed} only.", hint="Name one of them.")
+
+    def sight(self, named: Named = NOTHING_NAMED, family_pattern: str = DEFAULT_PATTERN) -> Sight:
+        """Return which circuits the client sees.
+
+        Args:
+            named: What its tenant has named.
+            family_pattern: Which tools belong to a family.
+        """
+        return Sight.of(self._principal, named, family_pattern)
 
     def check_all_tenants(self, what: str) -> None:
         """Check that the client may see all tenants.

@@ -242,9 +242,11 @@ def _add_circuit(figures: ToolFigures, *, refusing: bool, issues: list[str], adv
     circuit, tool = figures.circuit, figures.tool_name
     if circuit is None or circuit["state"] in {"closed", "disabled", "metrics_only"}:
         return
-    why = explain(circuit.get("cause"), circuit.get("counts"), state=circuit["state"]) or "no cause recorded"
+    why = ""
+    if "cause" in circuit:  # the reader may see it
+        why = f": {explain(circuit['cause'], circuit.get('counts'), state=circuit['state']) or 'no cause recorded'}"
     state = str(circuit["state"]).replace("_", " ")
-    issues.append(f"Its circuit is {state} since {_clock(circuit['changed_at'])}: {why}.")
+    issues.append(f"Its circuit is {state} since {_clock(circuit['changed_at'])}{why}.")
     if circuit["state"] == "forced_open":
         advice.append(f"Close the circuit of {tool} again when the reason is gone: it was forced open.")
     elif refusing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
@@ -31,6 +32,7 @@ class ToolHealthService:
         repository: Reads the calls; by default one over ``db``.
         registered_tool_names: Tools that exist. Those without calls are reported as unknown.
         logger: By default ``switchgear.health``.
+        seen: Returns what the reports may say of a circuit's record. None: all of it.
     """
 
     SUCCESS_RATE_HEALTHY: ClassVar[float] = assessment.SUCCESS_RATE_HEALTHY
@@ -45,7 +47,10 @@ class ToolHealthService:
         repository: ToolMetricsRepository | None = None,
         registered_tool_names: list[str] | None = None,
         logger: Logger | None = None,
+        *,
+        seen: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
     ) -> None:
+        self._seen = seen or (lambda circuit: circuit)
         self._logger: Logger = logger or logging.getLogger("switchgear.health")
         self._repository = repository or ToolMetricsRepository(db, self._logger)
         self._errors = ToolErrorsRepository(self._repository.database, tenant=self._repository.tenant)
@@ -104,9 +109,8 @@ class ToolHealthService:
             self._errors.types(tool_name, since),
             self._circuits.current(now, tool_name),
         )
-        return reports.report(
-            ToolFigures(tool_name, stats, period_hours, types, reports.of_tool(circuits).get(tool_name), now=now), now
-        )
+        circuit = self._of_tool(circuits).get(tool_name)
+        return reports.report(ToolFigures(tool_name, stats, period_hours, types, circuit, now=now), now)
 
     async def check_all_tools_health(self, period_hours: float = 1) -> SystemHealthReport:
         """Assess every tool that has calls or is registered, with four queries on the rollups.
@@ -123,7 +127,7 @@ class ToolHealthService:
             self._circuits.current(now),
         )
         errors = reports.by_tool(types)
-        states = reports.of_tool(circuits)
+        states = self._of_tool(circuits)
         judged = [
             reports.report(
                 ToolFigures(
@@ -139,6 +143,9 @@ class ToolHealthService:
             for name in sorted({*names, *stats, *self._registered})
         ]
         return reports.system(judged, now)
+
+    def _of_tool(self, circuits: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+        return {name: self._seen(circuit) for name, circuit in reports.of_tool(circuits).items()}
 
     async def should_circuit_break(self, tool_name: str, error_threshold: int = 5, window_minutes: int = 5) -> bool:
         """Return whether ``error_threshold`` calls failed within the last minutes: the rule of the reference documents.

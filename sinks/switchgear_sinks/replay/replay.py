@@ -98,7 +98,8 @@ class _Circuit:
 def circuit_of(call: Execution, policy: BreakerPolicy) -> str:
     """Return the id of the circuit that counts a call under a policy."""
     target = "" if policy.target is None else call.target or ""
-    return circuit_id_of(call.tool_name, policy, call.user_id or "", call.session_id or "", target)
+    whose = call.user_id or "", call.session_id or "", target, call.tenant or ""
+    return circuit_id_of(call.tool_name, policy, *whose)
 
 
 class Fold:

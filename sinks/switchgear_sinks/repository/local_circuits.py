@@ -33,8 +33,9 @@ _REFUSALS: Final = f"""
         JSONExtractString(metadata, 'refused_by') AS refused_by,
         JSONExtractString(metadata, 'scope') AS given_scope,
         JSONExtractString(metadata, 'family') AS family,
-        multiIf(family != '', 'family', given_scope IN ('user', 'session', 'target'), given_scope, 'tool') AS circuit_scope,
-        multiIf(circuit_scope = 'user', user_id, circuit_scope = 'session', session_id, circuit_scope = 'target', target, '') AS whose,
+        multiIf(family != '', 'family', given_scope IN ('user', 'session', 'tenant', 'target'), given_scope, 'tool') AS circuit_scope,
+        multiIf(circuit_scope = 'user', user_id, circuit_scope = 'session', session_id, circuit_scope = 'tenant', tenant,
+            circuit_scope = 'target', target, '') AS whose,
         JSONExtractString(metadata, 'state') AS given_state,
         if(given_state IN ('half_open', 'forced_open'), given_state, 'open') AS circuit_state,
         JSONType(metadata, 'retry_after_s') IN ('Int64', 'UInt64', 'Double') AS waits,
@@ -46,7 +47,7 @@ _REFUSALS: Final = f"""
         AND (refused_by = 'local' OR (refused_by = '' AND NOT JSONHas(metadata, 'refused') AND generation IS NULL))
 """
 
-# When the last answered call of each of these circuits began: a call of its tool by its process, for its user, session or target. For the
+# When the last answered call of each of these circuits began: a call of its tool by its process, for its user, session, tenant or target. For the
 # circuit of a family it is the last of the tools that the family refused.
 # An answer "bad argument" counts, because the tool works. A call that its caller ignores (class policy) does not count.
 _ANSWERED: Final = f"""
@@ -55,7 +56,7 @@ _ANSWERED: Final = f"""
     (
         SELECT
             tool_name, emitter_id,
-            arrayJoin([('tool', ''), ('user', user_id), ('session', session_id), ('target', target)]) AS circuit,
+            arrayJoin([('tool', ''), ('user', user_id), ('session', session_id), ('tenant', tenant), ('target', target)]) AS circuit,
             recorded_at - toIntervalMicrosecond(toInt64(least(execution_time_ms, 1e9) * 1000)) AS began_at
         FROM tool_metrics
         WHERE tool_name IN {{tools:Array(String)}} AND {_RECORDED}

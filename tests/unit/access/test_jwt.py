@@ -248,6 +248,13 @@ async def test_tenant_comes_from_its_claim_and_a_jwt_without_it_is_refused(issue
         await refused(verifier, signed(org=org), "no tenant")
 
 
+async def test_jwt_is_one_reporter_by_its_subject_unless_its_roles_mark_a_collector(verifier):
+    found = [
+        (await verifier.authenticate(signed(roles=roles))).reporter for roles in (["emit"], "emit switchgear:collector")
+    ]
+    assert found == ["jwt ada", None]
+
+
 async def test_jwt_without_roles_is_a_client_that_may_do_nothing(verifier):
     for roles in (None, [], {}, 7, "admins"):
         assert not (await verifier.authenticate(signed(roles=roles))).roles

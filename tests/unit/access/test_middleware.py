@@ -371,3 +371,19 @@ async def test_control_characters_of_a_name_are_escaped_in_an_answer():
     assert answer.status_code == 421
     assert answer.text.isprintable()
     assert "31m.example" in json.loads(answer.content)["detail"]
+
+
+async def test_one_tokens_streams_have_a_limit_and_leave_those_of_others():
+    (acme, acme_text), (globex, globex_text) = (new_token(name, [Role.READ]) for name in ("acme", "globex"))
+    app = App()
+    is_stream, limits = (lambda scope: scope["path"] == "/slow"), Limits(streams_per_token=2)
+    access = made(tokens=[acme, globex], app=app, limits=limits, is_stream=is_stream)
+    async with client(access, token=acme_text) as one, client(access, token=globex_text) as other:
+        streams = [asyncio.create_task(each.get("/slow")) for each in (one, one, other, other)]
+        while app.running < 4:  # noqa: ASYNC110 - the tasks run in this loop
+            await asyncio.sleep(0)
+        refused = await one.get("/slow")
+        assert (refused.status_code, refused.json()["detail"]) == (429, "This token has 2 streams.")
+        assert (await one.get("/")).status_code == 200, "streams are no requests in progress"
+        app.gate.set()
+        assert {(await each).status_code for each in streams} == {200}

@@ -33,6 +33,15 @@ def test_new_token_authenticates_its_client_with_its_rights():
     )  # fmt: skip
 
 
+@table("text", ["", "{}"])
+def test_one_token_is_one_reporter_unless_it_is_marked_as_a_collectors(text):
+    tokens = [new_token(f"{mark}", [Role.EMIT], collector=mark)[0] for mark in (False, True)]
+    for token in tokens:
+        text = with_token(text, token)
+    found = [each.principal().reporter for each in parse_tokens(text, "The file")]
+    assert found == [f"token {tokens[0].id}", None]
+
+
 @table("start", ["tokens = []", "tokens = [\n]\n"])
 def test_a_token_is_added_to_an_array_on_one_line(start):
     token, _ = new_token("planner", [Role.READ])

@@ -9,13 +9,13 @@ from switchgear_schemas.enums import MAX_NAME_LENGTH
 from tests.support.table import table
 
 PIECES = (
-    *("a", "|", "%", "=", ":", "@", "25", "7C", "40", "3A", "user", "session", "family", "\n"),
-    *("|user=", "|session=", "|family", "%7C", "%25", "%40", "@a"),
+    *("a", "|", "%", "=", ":", "@", "25", "7C", "40", "3A", "user", "session", "tenant", "family", "\n"),
+    *("|user=", "|session=", "|tenant=", "|family", "%7C", "%25", "%40", "@a"),
 )
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=6).map("".join) | st.text(max_size=8)
 NAMES = st.one_of(
     st.tuples(TEXTS, st.sampled_from(("tool", "family")), st.just("")),
-    st.tuples(TEXTS, st.sampled_from(("user", "session", "target")), TEXTS),
+    st.tuples(TEXTS, st.sampled_from(("user", "session", "tenant", "target")), TEXTS),
 ).map(CircuitName._make)
 HOSTILE = (
     *(
@@ -39,6 +39,9 @@ HOSTILE = (
         (CircuitName("search"), "search"),
         (CircuitName("search", "user", "ana"), "search|user=ana"),
         (CircuitName("search", "session", "s|user=1"), "search|session=s|user=1"),
+        (CircuitName("search", "tenant", "acme|user=1"), "search|tenant=acme|user=1"),
+        (CircuitName("search|tenant=acme"), "search%7Ctenant=acme"),
+        (CircuitName("search|tenant=acme", "tenant", "globex"), "search%7Ctenant=acme|tenant=globex"),
         (CircuitName("mcp:github", "family"), "mcp:github|family"),
         (CircuitName("mcp:fetch:fetch", "target", "example.org"), "mcp:fetch:fetch@example.org"),
         (CircuitName("mcp:fetch:fetch", "target", "[::1]"), "mcp:fetch:fetch@[%3A%3A1]"),

@@ -56,6 +56,7 @@ VALUES = {
     "output_tokens": [0, 10, -1, 10**9, 10**9 + 1],
     "cache_creation_tokens": [0, 10, -1, 10**9, 10**9 + 1],
     "emitter_id": ["e", 1],
+    "reporter": ["token abc", 1],
     "generation": [0, 3, -1],
     "lease_id": ["l", 1],
     "family_generation": [0, 3, -1],

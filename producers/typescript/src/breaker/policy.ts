@@ -13,7 +13,7 @@ export type ErrorClass =
   | "unknown";
 export type Mode = "enforce" | "metrics_only" | "forced_open" | "disabled";
 /** What a policy keeps a circuit for. */
-export type Scope = "tool" | "user" | "session";
+export type Scope = "tool" | "user" | "session" | "tenant";
 
 export const ERROR_CLASSES: readonly ErrorClass[] = [
   "transport",
@@ -185,7 +185,7 @@ const NUMBERS: Record<string, readonly [whole: boolean, least: number, most: num
 const CHOICES: Record<string, readonly unknown[]> = {
   sliding_window_type: ["time", "count"],
   half_open_decision: ["first_failure", "rate"],
-  scope: ["tool", "user", "session"],
+  scope: ["tool", "user", "session", "tenant"],
   mode: ["enforce", "metrics_only", "forced_open", "disabled"],
   honor_retry_after: [true, false],
 };
@@ -269,7 +269,7 @@ function contradiction(policy: Policy): string | null {
     return "max_wait_duration_in_open_state_s must not be less than wait_duration_in_open_state_s";
   }
   if (policy.target !== null && policy.scope !== "tool") {
-    return `target and scope ${policy.scope} exclude each other: a circuit is for a target, a user or a session`;
+    return `target and scope ${policy.scope} exclude each other: a circuit is for a target, a user, a session or a tenant`;
   }
   const judgesRates = policy.failure_rate_threshold !== null || policy.slow_call_rate_threshold !== null;
   if (policy.half_open_decision === "rate" && !judgesRates) {

@@ -40,6 +40,8 @@ export class Follower {
   loaded = false;
   /** How many seconds this machine's clock is ahead of the gateway's. 0 if that is not known, or little. */
   aheadS = 0;
+  /** Whose circuits these are, besides those that all tenants share. Empty: everybody's. */
+  tenant = "";
   #connected = false;
   #lastId = "";
   /** A snapshot before the first heartbeat of its stream. */
@@ -163,6 +165,7 @@ export class Follower {
         return retryAfterIn(response.headers);
       }
       this.#compareClocks(response.headers);
+      this.tenant = decodeURIComponent(response.headers.get("switchgear-tenant") ?? "");
       this.#connected = true;
       this.#lastError = null;
       this.#held = this.#fresh = null;

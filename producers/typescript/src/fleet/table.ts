@@ -80,7 +80,7 @@ export class CircuitTable {
   }
 
   #countScoped(view: CircuitView, by: 1 | -1): void {
-    if (view.scope === "user" || view.scope === "session" || view.scope === "target") {
+    if (view.scope !== "tool" && view.scope !== "family") {
       const count = (this.#scoped.get(view.tool) ?? 0) + by;
       if (count === 0) {
         this.#scoped.delete(view.tool);

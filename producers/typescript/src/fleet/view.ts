@@ -49,7 +49,7 @@ export interface CircuitView {
 }
 
 const STATES: readonly string[] = ["closed", "open", "half_open", "forced_open", "disabled", "metrics_only"];
-const SCOPES: readonly string[] = ["tool", "user", "session", "target", "family"];
+const SCOPES: readonly string[] = ["tool", "user", "session", "tenant", "target", "family"];
 const NOT_ENFORCED: readonly string[] = ["metrics_only", "disabled"];
 
 /** Return a circuit from its record in JSON, or null if it isn't one. Unknown fields are skipped. */

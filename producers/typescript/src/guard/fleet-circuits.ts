@@ -95,6 +95,9 @@ export class FleetCircuits {
       return view;
     }
     const ids = [circuitId(tool, "user", caller.userId), circuitId(tool, "session", caller.sessionId)];
+    if (this.follower.tenant !== "") {
+      ids.push(circuitId(tool, "tenant", this.follower.tenant));
+    }
     const found = [view, ...ids.map((id) => table.get(id, mode))].filter((each) => each !== null);
     const refusing = found.filter((each) => !each.passes);
     if (refusing.length > 0) {

@@ -455,6 +455,7 @@ MARKED = [
     "x@y:z@w",
     "search|user=ana",
     "x|session=",
+    "x|tenant=acme",
     "mcp:a|family",
     "|family|family",
     "100%25",
@@ -525,7 +526,7 @@ CIRCUITS: list[tuple[str, CircuitScope, str]] = [
     *(
         (name, scope, whose)
         for name in MARKED
-        for scope in ("user", "session", "target")
+        for scope in ("user", "session", "tenant", "target")
         for whose in ("ana", "|family", "a|user=b%7C", "[::1]", "a@b%3A")
     ),
 ]

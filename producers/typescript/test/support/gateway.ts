@@ -18,6 +18,8 @@ type Script = (received: Received) => Answer;
 export class TestGateway {
   /** Requests by path, without those of streams. */
   readonly received: Received[] = [];
+  /** The tenant of the token. */
+  tenant = "";
   /** The headers of each stream that was opened. */
   readonly streamsOpened: { headers: IncomingMessage["headers"]; path: string }[] = [];
   readonly executions: Json[] = [];
@@ -111,7 +113,8 @@ export class TestGateway {
         this.#answer(response, this.refuseStreams);
         return;
       }
-      response.writeHead(200, { "content-type": "text/event-stream" });
+      const whose = this.tenant === "" ? {} : { "switchgear-tenant": encodeURIComponent(this.tenant) };
+      response.writeHead(200, { "content-type": "text/event-stream", ...whose });
       response.flushHeaders();
       this.#streams.add(response);
       response.on("close", () => this.#streams.delete(response));

@@ -55,7 +55,7 @@ MOST_CALLS: Final = 300_000
 """Calls of one replay: some seconds of work."""
 MOST_HOURS: Final = 24 * 31
 _COLUMNS: Final = (
-    "tool_name", "target", "status", "user_id", "session_id", "execution_time_ms", "error_type", "error_message", "error_class",
+    "tool_name", "tenant", "target", "status", "user_id", "session_id", "execution_time_ms", "error_type", "error_message", "error_class",
     "retry_after_s", "input_tokens", "output_tokens", "cache_creation_tokens", "cost_usd", "recorded_at",
 )  # fmt: skip
 NOTHING_KNOWN: Final = KnownState({}, {})

@@ -36,6 +36,8 @@ log = structlog.get_logger()
 MOST_ERRORS: Final = 20
 MOST_CALLS: Final = 20
 MOST_CALLERS: Final = 50
+_NAMING_TOOLS: Final = frozenset({"fallback"})
+"""Settings of a policy with names of other tools, which a tenant may not know."""
 _CLASS: Final = "multiIf(error_class != '', error_class, status = 'timeout', 'timeout', 'unknown')"
 
 
@@ -75,7 +77,7 @@ class ToolPage:
             self._calls(name, tenant, (since, until), "ORDER BY recorded_at DESC, metric_id"),
             self._waste(name, tenant, since, until),
             self._callers(name, tenant, since, until),
-            self._policy(name),
+            self._policy(name, visible=visible),
         )
         row = next((each for each in snapshot.content["tools"] if each["tool"] == name), None)
         if row is None:
@@ -99,10 +101,11 @@ class ToolPage:
             }
         )
 
-    async def _policy(self, name: str) -> tuple[list[dict[str, Any]], str | None]:
+    async def _policy(self, name: str, *, visible: bool) -> tuple[list[dict[str, Any]], str | None]:
         """Return the rows of the policy, and why there are none."""
         try:
-            return await self._policies.rows(name), None
+            rows = await self._policies.rows(name)
+            return [each for each in rows if visible or each["setting"] not in _NAMING_TOOLS], None
         except PolicyError as error:
             return [], error.message
 

@@ -86,6 +86,37 @@ def test_a_circuit_that_a_process_over_kafka_opens_is_refused_over_the_gateway_a
         assert worker.alive
 
 
+def test_a_tenants_service_follows_and_probes_the_tools_that_it_calls_and_learns_of_no_others(
+    gateway, gateway_settings, tokens, worker
+):
+    options = {"local_policies": NO_LOCAL, "probe_wait": LIMIT_S, "start_wait_s": LIMIT_S}
+    tool, secret = "shared:two", "globex:secret"
+    with (
+        Switchgear(gateway_settings.kafka, topic_prefix=gateway_settings.topic_prefix, **options) as globex,
+        Switchgear(gateway.url, token=tokens["acme"], service="acme", **options) as acme,
+    ):
+        assert acme.start(LIMIT_S)
+        acme.try_acquire(tool).success()
+        assert acme.flush(LIMIT_S)
+        for _ in range(3):
+            for each in (secret, tool):
+                globex.try_acquire(each).failure(ConnectionError("of globex"))
+        until(lambda: state(acme, tool) == "open" and state(globex, secret) == "open", LIMIT_S)
+        refused = acme.try_acquire(tool)
+        assert isinstance(refused, Rejection)
+        assert (refused.source, refused.reason, refused.last_error) == ("fleet", "consecutive_failures", None)
+        assert set(acme.circuits()) == {tool}
+        time.sleep(WAIT_S)
+        probes: list[Permit] = []
+        deadline = time.monotonic() + LIMIT_S
+        while len(probes) < 2 and time.monotonic() < deadline:
+            probes += [answer for gear in (acme, globex) if isinstance(answer := gear.try_acquire(tool), Permit)]
+        assert [probe.lease_id is not None for probe in probes] == [True, True]
+        for probe in probes:
+            probe.success()
+        until(lambda: {state(gear, tool) for gear in (acme, globex)} == {"closed"}, LIMIT_S)
+
+
 def test_gateways_that_are_killed_lose_no_event_and_copies_are_marked(gateway_settings, tokens, tmp_path):
     update = {"gateway_http": f"127.0.0.1:{any_free_port()}", "gateway_otlp_grpc": None}
     settings = gateway_settings.model_copy(update=update)

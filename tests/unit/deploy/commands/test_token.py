@@ -47,6 +47,13 @@ def test_created_token_is_printed_alone_and_the_file_lets_its_holder_in(switchge
     assert timedelta(days=89) < left <= timedelta(days=90)
 
 
+def test_a_token_that_may_emit_says_that_it_is_one_reporter_and_collector_is_the_way_out(switchgear, path):
+    assert "one reporter" in switchgear("create", "service", "--roles", "emit").err
+    assert "one reporter" not in switchgear("create", "reader", "--roles", "read").err
+    assert "one reporter" not in switchgear("create", "otel", "--roles", "emit", "--collector").err
+    assert [each.collector for each in stored(path)] == [False, False, True]
+
+
 def test_file_of_tokens_is_its_owners_alone_and_stays_so(switchgear, path):
     switchgear("create", "a", "--roles", "read")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

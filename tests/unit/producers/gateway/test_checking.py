@@ -10,6 +10,7 @@ import pytest
 
 from switchgear_access.principal import LOCAL, Principal, Role
 from switchgear_gateway.checking import check_executions
+from switchgear_schemas.enums import MAX_EVENT_BYTES
 from switchgear_schemas.wire import decode_execution
 
 EMITTER = frozenset({Role.EMIT})
@@ -114,6 +115,33 @@ def test_a_token_for_some_tools_may_send_for_these_only():
     found = checked(WHOLE, WHOLE | {"tool_name": "mcp:weather:get"}, principal=principal)
     assert [tool for tool, _ in sent(found)] == ["mcp:weather:get"]
     assert found.rejected == [(0, "tool_name: the token may not send for this tool")]
+
+
+def test_one_token_is_one_reporter_whatever_its_executions_say():
+    principal = Principal("acme", EMITTER, credential="token abc")
+    given = ({}, {"reporter": "forged"}, {"reporter": None}, {"emitter_id": "forged"}, {"emitter_id": ""})
+    found = [
+        decode_execution(value) for _, value in sent(checked(*(WHOLE | each for each in given), principal=principal))
+    ]
+    assert [each.counted_reporter for each in found] == ["token abc"] * len(given)
+    assert [each.emitter_id for each in found] == ["agent-1", "agent-1", "agent-1", "forged", "acme"]
+    twice = json.dumps(WHOLE).encode()[:-1] + b',"reporter":"a","reporter":null} \r\n'
+    for value in (twice, twice.replace(b"null", b'"b"')):
+        assert decode_execution(sent(check_executions([value], principal))[0][1]).reporter == "token abc"
+
+
+@pytest.mark.parametrize("principal", [LOCAL, Principal("otel", EMITTER, credential="token abc", collector=True)])
+def test_without_tokens_and_for_a_collector_each_process_is_a_reporter(principal):
+    ((_, value),) = sent(checked(WHOLE, principal=principal))
+    assert decode_execution(value).counted_reporter == "agent-1"
+    assert value == json.dumps(WHOLE).encode()
+
+
+def test_an_execution_that_its_reporter_makes_too_large_is_rejected():
+    large = WHOLE | {"own_field": "x" * (MAX_EVENT_BYTES - len(json.dumps(WHOLE | {"own_field": ""})))}
+    assert places(checked(large)) == [0]
+    found = checked(large, principal=Principal("acme", EMITTER, credential="token abc"))
+    assert "bytes" in dict(found.rejected)[0]
 
 
 def test_credentials_are_removed_from_error_messages():

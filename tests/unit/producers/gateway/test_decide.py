@@ -221,7 +221,60 @@ async def test_a_tenants_token_does_not_see_the_error_of_another_tenant(of):
     assert "connection refused" not in str(answer)
 
 
-async def test_the_calling_process_is_the_reporter_and_not_the_gateway(place, of):
+async def test_a_tenant_gets_the_rule_and_neither_an_operators_reason_nor_anothers_fallback(place, of):
+    place.gears[0].map_fallbacks({TOOL: ["globex:search"]})
+    place.fleet.open_circuit(TOOL, for_s=60, reason="globex pays late")
+    assert "globex pays late" in (await of("weather").decide(TOOL))["reason"]
+    answer = await of("acme").decide(TOOL)
+    assert (answer["state"], answer["reason"], answer["fallback"]) == ("open", "command", None)
+    assert answer["retry_after_s"] == pytest.approx(60, abs=5)
+    assert "globex" not in str(answer)
+
+
+async def test_a_tenant_is_told_of_a_fallback_that_it_names(place, of):
+    place.gears[0].map_fallbacks({TOOL: ["backup"]})
+    place.fleet.open_circuit(TOOL, for_s=60)
+    await of("acme").decide("backup")
+    answer = await of("acme").decide(TOOL)
+    assert (answer["allowed"], answer["fallback"]) == (False, "backup")
+
+
+async def test_with_the_scope_tenant_a_tenants_failures_refuse_its_own_calls_alone_until_its_probe_succeeds(tokens):
+    place = Place(InMemoryFleet(POLICY.model_copy(update={"scope": "tenant"})))
+    app = place.gateway(tokens=[token for token, _ in tokens.values()])
+    acme, other = (GatewayClient(app, token=tokens[name][1]) for name in ("acme", "other"))
+    await outage(acme)
+    refused = await acme.decide(TOOL)
+    assert (refused["allowed"], refused["state"], refused["reason"]) == (False, "open", "consecutive_failures")
+    assert (await other.decide(TOOL))["allowed"]
+    assert place.fleet.circuits()[f"{TOOL}|tenant=acme"].state == "open"
+    place.fleet.advance(40)
+    probe = await acme.decide(TOOL)
+    assert (probe["allowed"], probe["probe"]) == (True, True)
+    assert (await other.decide(TOOL))["probe"] is False
+    assert await acme.outcome(probe["permit"]) == 204
+    assert (await acme.decide(TOOL))["allowed"]
+    place.gears[0].close()
+
+
+async def test_one_token_is_one_reporter_whatever_processes_it_names(place, of, tokens):
+    for number in range(3):
+        answer = await of("acme").decide(TOOL, emitter_id=f"forged-{number}")
+        assert await of("acme").outcome(answer["permit"], "error") == 204
+    found = [(event["emitter_id"], event["reporter"]) for event in place.events(TOOL)]
+    assert found == [(f"forged-{number}", f"token {tokens['acme'][0].id}") for number in range(3)]
+
+
+async def test_a_collectors_processes_are_reporters(place):
+    token, text = new_token("collector", [Role.EMIT], collector=True)
+    client = GatewayClient(place.gateway(tokens=[token]), token=text)
+    answer = await client.decide(TOOL, emitter_id="worker-7")
+    assert await client.outcome(answer["permit"]) == 204
+    (event,) = place.events(TOOL)
+    assert (event["emitter_id"], event["reporter"]) == ("worker-7", "")
+
+
+async def test_the_calling_process_is_the_emitter_and_not_the_gateway(place, of):
     client = of("weather")
     await client.call(TOOL)
     answer = await client.decide(TOOL, emitter_id="worker-7", service="planner")

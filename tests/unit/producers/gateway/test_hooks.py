@@ -169,6 +169,30 @@ async def test_a_tenants_session_sends_its_tenant(place):
     assert [event["tenant"] for event in place.events(TOOL)] == ["acme"]
 
 
+async def test_a_tenants_session_hears_of_the_tools_that_it_has_named_and_of_no_others(place):
+    made = {name: new_token(name, [Role.EMIT], tenant=name) for name in ("acme", "globex")}
+    app = place.gateway(tokens=[token for token, _ in made.values()])
+    acme, globex = (Session(GatewayClient(app, token=text)) for _, text in made.values())
+    for tool in (TOOL, "mcp:globex:secret"):
+        place.fleet.open_circuit(tool, for_s=600, reason="globex pays late")
+    place.fleet.open_circuit("mcp:globex", for_s=600, family=True)
+    assert (await acme.client.hook("SessionStart")).content == b"", "it has named none"
+    reason = await acme.before()
+    assert "globex" not in reason
+    await globex.before(name="mcp__globex__secret")
+    for session, expected in ((acme, NAME), (globex, "mcp:globex")):
+        output = (await session.client.hook("SessionStart")).json()["hookSpecificOutput"]
+        assert expected in output["additionalContext"]
+        assert (NAME in output["additionalContext"]) is (session is acme)
+        assert ("globex" in output["additionalContext"]) is (session is globex)
+
+
+async def test_the_end_of_a_call_names_its_reporter_by_the_token(place):
+    token, text = new_token("acme", [Role.EMIT])
+    await Session(GatewayClient(place.gateway(tokens=[token]), token=text)).call()
+    assert [event["reporter"] for event in place.events(TOOL)] == [f"token {token.id}"]
+
+
 async def test_an_end_that_kafka_does_not_take_is_an_error_that_does_not_block(place, client):
     place.submit.results = [Result(unknown=[0])]
     found = await client.hook("PostToolUse", tool_name=NAME, tool_use_id="t", tool_response="x")

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -76,6 +77,13 @@ def test_two_processes_share_a_circuit_and_its_recovery_takes_exactly_the_permit
     assert one.flush(LIMIT_S)
     leases = [event["lease_id"] for event in folding.taken if event.get("lease_id")]
     assert sorted(leases) == sorted(str(probe.lease_id) for probe in probes)
+
+
+def test_the_stream_names_the_process_whose_probe_leases_it_needs(make: Make, server: GatewayServer) -> None:
+    gear = make()
+    assert gear.start(LIMIT_S)
+    assert gear._emitter is not None
+    assert parse_qs(server.stream_queries[0]) == {"emitter_id": [gear._emitter.emitter_id]}
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from switchgear.fleet import Message
+from switchgear_access.visibility import Sight
 from switchgear_gateway.circuits.changes import CircuitChanges, pieces
 
 NOON_MS = 1_800_000_000_000
@@ -131,8 +132,8 @@ def test_an_event_is_one_line_of_data_and_is_encoded_once() -> None:
     changes = CircuitChanges()
     value = b'{\n  "circuit_id": "a\xc3\xa9",\r\n  "tool_name": "a\xc3\xa9", "state": "open",\n "version": 1, "last_error": "x\\ny"}'
     change = changes.add(Message("circuits", 0, 0, NOON_MS, "aé".encode(), value))
-    event = change.event(for_tenant=False)
-    assert event is change.event(for_tenant=False)
+    event = change.event(None)
+    assert event is change.event(None)
     identity, kind, data, *rest = event.decode().split("\n")
     assert (identity, kind, rest) == (f"id: {changes.cursor}", "event: circuit", ["", ""])
     assert json.loads(data.removeprefix("data: ")) == json.loads(value)
@@ -143,37 +144,17 @@ def test_a_removed_circuit_is_an_event_that_says_so() -> None:
     changes.add(record("a|user=1", 0))
     change = changes.add(record("a|user=1", 1, None))
     assert (change.tool, change.scope) == ("a", "user")
-    assert b'data: {"circuit_id":"a|user=1","removed":true}\n' in change.event(for_tenant=False)
+    assert b'data: {"circuit_id":"a|user=1","removed":true}\n' in change.event(None)
     assert changes.records == {}
 
 
-def test_the_record_for_a_tenant_has_no_counts_and_no_last_error_and_of_the_cause_no_measurement() -> None:
-    cause = {"rule": "failure_rate", "value": 0.6, "threshold": 0.5, "sample": 9, "failed": 5, "reporters": 2}
-    change = CircuitChanges().add(
-        record(
-            "a",
-            0,
-            counts={"calls": 9},
-            last_error="secret",
-            leases=[{"lease_id": "1"}],
-            open_until=None,
-            cause=cause | {"actor": "alice", "reason": "maintenance"},
-        )
-    )
-    found = json.loads(change.data(for_tenant=True))
-    assert found == {
-        "circuit_id": "a",
-        "tool_name": "a",
-        "state": "open",
-        "version": 1,
-        "leases": [{"lease_id": "1"}],
-        "open_until": None,
-        "cause": {"rule": "failure_rate", "threshold": 0.5, "reason": "maintenance"},
-    }
-    for other in (None, "no object"):
-        changed = CircuitChanges().add(record("a", 0, cause=other))
-        assert json.loads(changed.data(for_tenant=True))["cause"] == other
-    assert b"secret" in change.data(for_tenant=False)
+def test_a_tenant_gets_what_it_may_see_of_a_record_and_others_all_of_it() -> None:
+    change = CircuitChanges().add(record("a", 0, counts={"calls": 9}, last_error="secret", cause={"rule": "command"}))
+    acme = Sight(tenant="acme")
+    found = {"circuit_id": "a", "tool_name": "a", "state": "open", "version": 1, "cause": {"rule": "command"}}
+    assert json.loads(change.data(acme)) == found
+    assert change.current(acme, "7") == change.event(acme).replace(change.cursor.encode(), b"7", 1)
+    assert b"secret" in change.data(None)
 
 
 @pytest.mark.parametrize("value", [b"not json", b"{}", b'{"circuit_id":"\xff","tool_name":"a"}'])

@@ -18,6 +18,7 @@ from switchgear_access.principal import Role
 from switchgear_access.token_source import FixedTokens, TokenFile
 from switchgear_access.tokens import new_token, with_revoked, with_token
 from switchgear_gateway.circuits import CircuitRoutes, stream
+from switchgear_gateway.tenant_tools import TenantTools
 from switchgear_schemas.errors import SwitchgearError
 from tests.integration.producers.circuits import eventually
 from tests.support.circuit_server import serving
@@ -31,7 +32,8 @@ class Fleet:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.follower = MemoryFollower(self.clock.monotonic)
-        self.routes = CircuitRoutes(self.follower)
+        self.tools = TenantTools()
+        self.routes = CircuitRoutes(self.follower, tenant_tools=self.tools)
         self.port = 0
         self._offset = 0
 
@@ -62,6 +64,7 @@ TOKENS = {
     "all": new_token("all", [Role.READ]),
     "some": new_token("some", [Role.READ], tools=["mcp:github:*"]),
     "tenant": new_token("tenant", [Role.READ], tenant="acme"),
+    "other": new_token("other", [Role.READ], tenant="globex"),
 }
 
 
@@ -199,7 +202,7 @@ async def test_a_snapshot_has_a_tag_and_is_compressed(fleet: Fleet) -> None:
 
 
 @pytest.mark.slow
-async def test_tokens_see_the_circuits_of_their_tools_and_a_tenant_nothing_of_others(guarded: Fleet) -> None:
+async def test_tokens_see_the_circuits_of_their_tools_and_a_tenant_those_that_it_has_named(guarded: Fleet) -> None:
     found = {}
     for name, (_, text) in TOKENS.items():
         circuits = (await guarded.get("/v1/circuits", Authorization=f"Bearer {text}")).json()["circuits"]
@@ -210,21 +213,71 @@ async def test_tokens_see_the_circuits_of_their_tools_and_a_tenant_nothing_of_ot
         found[name] = circuits
     assert set(found["all"]) == {"search", "mcp:github:merge", "mcp:github|family", "search|user=1"}
     assert set(found["some"]) == {"mcp:github:merge", "mcp:github|family"}
-    assert set(found["tenant"]) == {"search", "mcp:github:merge", "mcp:github|family"}
+    assert set(found["tenant"]) == set()
     assert "of another tenant" in str(found["all"])
-    assert "of another tenant" not in str(found["tenant"])
-    assert not {"counts", "last_error"} & found["tenant"]["search"].keys()
+    async with guarded.stream() as events:
+        assert events.status == 401
+
+
+@pytest.mark.slow
+async def test_a_tenants_stream_begins_with_what_it_named_and_goes_on_with_what_it_names_later(guarded: Fleet) -> None:
+    acme, text = TOKENS["tenant"][0].principal(), TOKENS["tenant"][1]
+    guarded.tools.note(acme, ["search"])
+    async with guarded.stream(token=text) as events:
+        snapshot, _ = await events.next(), await events.next()
+        assert snapshot is not None
+        assert set(snapshot.data["circuits"]) == {"search"}
+        guarded.tools.note(acme, ["search", "new", "mcp:github:merge"])
+        named = [await events.next(), await events.next()]
+        assert {each.data["circuit_id"] for each in named if each} == {"mcp:github:merge", "mcp:github|family"}
+        assert {each.id for each in named if each} == {snapshot.id}, "they are no changes to resume after"
+        guarded.publish("secret", "search|user=2", tool_name="search", scope="user")
+        guarded.publish("new", last_error="of another tenant")
+        change = await events.next()
+        assert change is not None
+        assert (change.data["circuit_id"], "last_error" in change.data) == ("new", False)
+    async with guarded.stream(token=text, last_id=change.id) as events:
+        again = await events.next()
+    assert again is not None
+    assert again.event == "snapshot", "what was named meanwhile is in no change"
+    assert "of another tenant" not in str(again.data)
+    other = await guarded.get("/v1/circuits?tool=search", Authorization=f"Bearer {TOKENS['other'][1]}")
+    assert set(other.json()["circuits"]) == {"search"}
+    listed = await guarded.get("/v1/circuits?tool=*", Authorization=f"Bearer {TOKENS['other'][1]}")
+    assert listed.json()["circuits"] == {}
+
+
+@pytest.mark.slow
+async def test_a_tenant_gets_its_own_circuit_of_a_tool_and_is_told_whose_it_is(guarded: Fleet) -> None:
+    for tenant in ("acme", "globex"):
+        guarded.publish(f"search|tenant={tenant}", tool_name="search", scope="tenant")
+    records = guarded.routes._hub.changes.records
+    await eventually(lambda: "search|tenant=globex" in records)
     async with guarded.stream(token=TOKENS["tenant"][1]) as events:
         await events.next()
         await events.next()
-        guarded.publish("search|user=2", tool_name="search", scope="user")
-        guarded.publish("search", last_error="of another tenant")
-        change = await events.next()
-    assert change is not None
-    assert change.data["circuit_id"] == "search"
-    assert "last_error" not in change.data
-    async with guarded.stream() as events:
-        assert events.status == 401
+        guarded.tools.note(TOKENS["tenant"][0].principal(), ["search"])
+        named = [await events.next(), await events.next()]
+        assert [each.data["circuit_id"] for each in named if each] == ["search", "search|tenant=acme"]
+        assert events.headers["switchgear-tenant"] == "acme"
+    async with guarded.stream(token=TOKENS["all"][1]) as events:
+        assert "switchgear-tenant" not in events.headers
+
+
+@pytest.mark.slow
+async def test_a_tenants_process_gets_its_own_probe_leases_only(guarded: Fleet) -> None:
+    leases = [
+        {"lease_id": f"1.{place}", "emitter_id": each, "expires_at": "2027-01-01T00:00:00Z"}
+        for place, each in enumerate(("acme@host-1", "other@host-2"))
+    ]
+    guarded.publish("search", state="half_open", leases=leases)
+    await eventually(lambda: b"leases" in (guarded.routes._hub.changes.records["search"].json or b""))
+    token = TOKENS["tenant"][1]
+    for query, expected in (("", []), ("&emitter_id=acme@host-1", leases[:1])):
+        found = await guarded.get(f"/v1/circuits?tool=search{query}", Authorization=f"Bearer {token}")
+        assert found.json()["circuits"]["search"]["leases"] == expected
+    whole = await guarded.get("/v1/circuits?tool=search", Authorization=f"Bearer {TOKENS['all'][1]}")
+    assert whole.json()["circuits"]["search"]["leases"] == leases
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from switchgear_gateway.circuits.visibility import CircuitFilter
 from tests.unit.producers.gateway.circuits.test_changes import record
 
 RECORD_BYTES = 2_000
+_ALL = CircuitFilter()
 
 
 class Hub(CircuitHub):
@@ -39,7 +40,7 @@ class Reader:
     """A client. Its stream waits after each piece until the client reads it."""
 
     def __init__(self, hub: Hub, cursor: str | None = None) -> None:
-        self._stream = CircuitStream(hub, CircuitFilter(), cursor, admitted)
+        self._stream = CircuitStream(hub, lambda: _ALL, cursor, admitted)
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
         self._read = asyncio.Event()
         self._task = asyncio.create_task(self._stream({}, self._receive, self._send))
@@ -82,7 +83,7 @@ async def test_what_a_resumed_stream_missed_comes_in_pieces_that_are_made_when_t
     await asyncio.sleep(0.01)
     last = hub.changes.since(200)
     assert last is not None
-    assert not last[0]._events, "no client has read so far"
+    assert last[0]._event is None, "no client has read so far"
     await reader.until_beat(pieces.append)
     await reader.close()
     assert max(map(len, pieces)) < PIECE_BYTES + 2 * RECORD_BYTES
