@@ -8,9 +8,8 @@ from typing import Final
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
-from starlette.types import Scope
 
-from switchgear_access.middleware import maybe_principal_of
+from switchgear_access.principal import Principal
 from switchgear_access.problem import ProblemError
 from switchgear_access.sockets import own_pid
 
@@ -25,17 +24,16 @@ def readiness_answer(checks: Mapping[str, bool]) -> Response:
     return JSONResponse(body, 200 if ready else 503, own_pid())
 
 
-def metrics_answer(registry: CollectorRegistry, scope: Scope) -> Response:
+def metrics_answer(registry: CollectorRegistry, principal: Principal | None = None) -> Response:
     """Return the metrics in Prometheus' text format.
 
     Args:
         registry: The metrics.
-        scope: The request, which may come to a server without access control.
+        principal: The client; None at a server without access control.
 
     Raises:
         ProblemError: The client is one tenant's. The metrics count the requests and calls of all.
     """
-    principal = maybe_principal_of(scope)
     if principal is not None and principal.tenant is not None:
         what = "Metrics, which count for all tenants, can't be read with a token of one tenant."
         raise ProblemError(403, what, "Use a token for all tenants.")

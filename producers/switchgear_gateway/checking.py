@@ -115,7 +115,7 @@ def check_executions(
             if execution is None:
                 execution = _decoded(item)  # noqa: PLW2901
             names("tool_name", execution.tool_name)
-            names("service", execution.service)
+            names("service", execution.service or "")
             names("fallback_tool", execution.fallback_tool or "")
             message = _redacted(execution.error_message) if execution.error_message else execution.error_message
             if (

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from switchgear_access.middleware import maybe_principal_of
 from switchgear_access.probes import metrics_answer, readiness_answer
 
 _STATE: Final = {"application/json": {"schema": {"type": "object"}}}
@@ -62,4 +63,4 @@ class ProbeRoutes:
 
     async def metrics(self, request: Request) -> Response:
         """Answer with the metrics in Prometheus' text format."""
-        return metrics_answer(self._registry, request.scope)
+        return metrics_answer(self._registry, maybe_principal_of(request.scope))

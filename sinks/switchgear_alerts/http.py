@@ -38,7 +38,7 @@ def create_app(registry: CollectorRegistry, health: Health) -> Starlette:
         return JSONResponse(body, 200 if ready else 503, own_pid())
 
     async def metrics(request: Request) -> Response:
-        return metrics_answer(registry, request.scope)
+        return metrics_answer(registry)
 
     return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)])
 

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from switchgear_access.middleware import maybe_principal_of
 from switchgear_access.probes import metrics_answer, readiness_answer
 from switchgear_sinks.store import Store
 
@@ -48,7 +49,7 @@ class Probes:
 
     async def metrics(self, request: Request) -> Response:
         """Answer with the metrics in Prometheus' text format."""
-        return metrics_answer(self._registry, request.scope)
+        return metrics_answer(self._registry, maybe_principal_of(request.scope))
 
 
 def create_probe_app(probes: Probes) -> Starlette:
