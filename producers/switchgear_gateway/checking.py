@@ -83,7 +83,7 @@ def check_executions(
             if execution is None:
                 execution = decode_execution(item)  # noqa: PLW2901
             names("tool_name", execution.tool_name)
-            names("service", execution.service)
+            names("service", execution.service or "")
             names("fallback_tool", execution.fallback_tool or "")
             if (
                 restricted
