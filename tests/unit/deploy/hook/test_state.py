@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import stat
 
 import pytest
@@ -21,6 +23,22 @@ def test_a_damaged_file_is_set_aside_and_the_circuits_start_closed(path):
     with State(path) as state:
         assert state.circuits() == []
     assert path.with_name("hooks.db.damaged").read_bytes().startswith(b"not a database")
+
+
+def test_a_file_of_an_older_release_loses_its_circuits_and_works(path):
+    path.parent.mkdir()
+    with contextlib.closing(sqlite3.connect(path)) as older:
+        older.execute(
+            "CREATE TABLE circuits (circuit_id TEXT PRIMARY KEY, family TEXT, saved BLOB, last_error TEXT, used REAL)"
+        )
+        older.execute("INSERT INTO circuits VALUES ('a', NULL, x'', NULL, 1)")
+        older.execute("CREATE TABLE times (name TEXT PRIMARY KEY, at REAL)")
+        older.commit()
+    with State(path) as state:
+        assert state.circuits() == []
+        state.keep_circuit(SavedCircuit("b", None, b"", "no route", "transport"), 1.0)
+    with State(path) as state:
+        assert state.circuits() == [SavedCircuit("b", None, b"", "no route", "transport")]
 
 
 def test_a_file_that_can_not_be_opened_is_an_error(path):
