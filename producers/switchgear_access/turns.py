@@ -13,6 +13,8 @@ T = TypeVar("T")
 
 SLICE_S: Final = 0.005
 """How long a request works before others go on."""
+_ROUNDS: Final = 4
+"""Rounds of the loop that others get after a slice: from the socket to its task, an answer needs several."""
 _queues: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]] = WeakKeyDictionary()
 
 
@@ -31,7 +33,8 @@ class Turn:
         if time.perf_counter() < self._until:
             return
         async with _queue():
-            await asyncio.sleep(0)
+            for _ in range(_ROUNDS):
+                await asyncio.sleep(0)
         self._until = time.perf_counter() + SLICE_S
 
     async def in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
