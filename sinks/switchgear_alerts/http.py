@@ -37,7 +37,7 @@ def create_app(registry: CollectorRegistry, health: Health) -> Starlette:
         body = {"status": "ready" if ready else "not ready", "problem": problem}
         return JSONResponse(body, 200 if ready else 503, own_pid())
 
-    async def metrics(request: Request) -> Response:
+    async def metrics(_request: Request) -> Response:
         return metrics_answer(registry)
 
     return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)])
