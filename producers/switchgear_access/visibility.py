@@ -26,7 +26,7 @@ TENANT_FIELDS: Final = frozenset(
     {
         "circuit_id", "tool_name", "family", "scope", "state", "previous_state", "version", "generation", "cause", "changed_at",
         "open_until", "attempt", "admitted_share", "leases", "permits_left", "mode", "fallback", "target", "overdue_after_ms",
-        "stands_until", "last_opened_at", "last_closed_at",
+        "stands_until", "last_opened_at", "last_closed_at", "last_error_class",
     }
 )  # fmt: skip
 """What a tenant sees of a record. A field that is added later stays hidden until it is added here."""

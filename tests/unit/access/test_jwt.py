@@ -252,7 +252,7 @@ async def test_jwt_is_one_reporter_by_its_subject_unless_its_roles_mark_a_collec
     found = [
         (await verifier.authenticate(signed(roles=roles))).reporter for roles in (["emit"], "emit switchgear:collector")
     ]
-    assert found == ["jwt ada", None]
+    assert found == ["jwt login.example.com:ada", None]
 
 
 async def test_jwt_without_roles_is_a_client_that_may_do_nothing(verifier):
