@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from switchgear_schemas.circuit import Cause
 from switchgear_schemas.enums import MAX_NAME_LENGTH
 from switchgear_sinks.api.answers import json_answer
 from switchgear_sinks.api.console.records import circuit_part, decode_record
+from switchgear_sinks.api.readonly.formulas import without_formulas
 from tests.support.alert_values import change, message
 from tests.support.alerting import circuit_record
 from tests.support.hostile import hostile
@@ -115,3 +117,13 @@ def test_the_consoles_answers_are_json_that_no_page_or_terminal_takes_for_its_ow
     read = json.loads(body)
     assert (read["tool"], read["last_error"]) == (text[:MAX_NAME_LENGTH], text), "the value stays"
     assert read["override"]["reason"] == text
+
+
+@table("text", TEXTS)
+def test_no_cell_of_a_csv_download_is_a_formula_and_the_text_stays(text: str):
+    quoted = text.replace('"', '""')
+    file = without_formulas(f'"tool_name","calls"\n"{quoted}",-3\n'.encode()).decode()
+    _, (cell, calls) = csv.reader(io.StringIO(file, newline=""))
+    assert not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20"))
+    assert cell.replace("'", "") == text.replace("'", "")
+    assert calls == "-3"
