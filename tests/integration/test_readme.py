@@ -217,7 +217,8 @@ def test_command_of_the_readme_puts_servers_behind_the_proxy(tmp_path):
     words = shlex.split(command, comments=True)
     assert words[:3] == ["switchgear", "mcp-proxy", "--wrap"]
     config = tmp_path / words[3]
-    config.write_text('{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}')
+    server = [sys.executable, "-m", "mcp_server_time"]  # a command that is here
+    config.write_text(json.dumps({"mcpServers": {"time": {"command": server[0], "args": server[1:]}}}))
     done = run("mcp-proxy", "--wrap", str(config))
     assert done.returncode == 0, done.stderr
-    assert json.loads(config.read_text())["mcpServers"]["time"]["args"][-3:] == ["--", "uvx", "mcp-server-time"]
+    assert json.loads(config.read_text())["mcpServers"]["time"]["args"][-4:] == ["--", *server]

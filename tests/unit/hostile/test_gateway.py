@@ -147,7 +147,7 @@ async def test_a_hostile_error_reaches_no_model_by_a_decision_a_hook_or_a_notice
 async def test_hostile_names_and_errors_in_traces_are_refused_or_told_in_our_words():
     sent: list[Any] = []
 
-    def submit(runs: Any, *, resent: bool) -> Any:
+    async def submit(runs: Any, _turn: Any, *, resent: bool) -> Any:
         sent.extend(runs)
 
         async def wait() -> list[int]:
