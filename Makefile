@@ -27,7 +27,7 @@ check: setup
 test: setup
 	@PROCESSES=$(PROCESSES) $(BIN)/python -m tests.support.side_by_side test $(ARGS)
 
-## test-all: test, then test-deep: about an hour
+## test-all: test, then test-deep: about forty minutes
 test-all: test test-deep
 
 ## test-deep: what takes longer: frameworks, the browser, chaos, fuzzers, load, many examples of each property (ARGS="tests/chaos" to choose)
