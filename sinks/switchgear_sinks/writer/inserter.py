@@ -50,11 +50,27 @@ class InsertRefusedError(SwitchgearError):
 
 
 class Inserter:
-    """Inserts the batches of one topic into one table."""
+    """Inserts the batches of one topic into one table.
+
+    Args:
+        store: Where to insert.
+        maker: Makes rows of records.
+        dead: Takes the records that are none.
+        metrics: The metrics to count in.
+        limits: How long to wait between attempts.
+        begin: Awaited until it returns True once, before the first insert. Its failures are those of an insert.
+    """
 
     def __init__(
-        self, store: Store, maker: RowMaker, dead: DeadLetters, metrics: WriterMetrics, limits: WriterLimits
+        self,
+        store: Store,
+        maker: RowMaker,
+        dead: DeadLetters,
+        metrics: WriterMetrics,
+        limits: WriterLimits,
+        begin: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
+        self._begin = begin
         self._store = store
         self._maker = maker
         self._dead = dead
@@ -77,6 +93,9 @@ class Inserter:
         """
         rows = await asyncio.to_thread(self._maker.rows, batch.records)
         await self._send_dead_letters(rows)
+        if self._begin is not None:
+            await self._retried(self._begin, fence)
+            self._begin = None
         overtaking = self._overtaking.setdefault((topic, partition), MarkedIds())
         if rows.resent or overtaking.any_at(batch.records[0].timestamp):
             await self._retried(lambda: self._remove_resent(batch, rows, overtaking), fence)

@@ -20,6 +20,7 @@ from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.execution import MAX_EVENT_BYTES
 from switchgear_schemas.topics import TopicNames
 from switchgear_schemas.unreadable import BatchGuard
+from switchgear_sinks.clickhouse_errors import InsertFailureKind, classify_insert_failure
 from switchgear_sinks.store import Store
 from switchgear_sinks.writer.assignment import Assignment, Replacements
 from switchgear_sinks.writer.batches import Record
@@ -81,13 +82,15 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         self._dead = DeadLetters(connection, topics.dead, metrics)
         self._committed = CommittedOffsets(connection, topics.sink_group)
         self._history = StoreHistory(store, topics.sink_group)
+        self._history_begins = asyncio.Lock()
+        self._looking: asyncio.Task[None] | None = None
         self._rewind = rewind
         self._rewinds_later = False
         self._sought: set[TopicPartition] = set()
         """Partitions that were set back since the last poll began."""
         self._inserters = {
-            topics.executions: Inserter(store, ExecutionRows(), self._dead, metrics, self.limits),
-            topics.circuits: Inserter(store, CircuitRows(), self._dead, metrics, self.limits),
+            topics.executions: Inserter(store, ExecutionRows(), self._dead, metrics, self.limits, self._know_history),
+            topics.circuits: Inserter(store, CircuitRows(), self._dead, metrics, self.limits, self._know_history),
         }
         for topic in self._inserters:  # a series that begins with the first letter shows no increase by it
             metrics.dead_letters.labels(topic)
@@ -146,9 +149,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         """Read what former owners left unfinished, and start to write."""
         try:
-            if not self._history.known:
-                await self._begin_history()
-            committed = await self._set_back(await self._committed.read(assigned))
+            committed = await self._with_history(await self._committed.read(assigned))
         except (CommitFailedError, IllegalStateError) as error:
             log.info("the partitions moved on at once", why=str(error))
             return
@@ -165,6 +166,38 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         for partition, records in self._early.items():
             self._feed(partition, records)
         self._early.clear()
+
+    async def _with_history(self, committed: dict[TopicPartition, Committed]) -> dict[TopicPartition, Committed]:
+        """Look what the store lacks, and read it again if asked to. Return the commits as they are then.
+
+        Only a rewind waits for the store. Otherwise the partitions are read at once, and the first insert waits for the answer.
+        """
+        if self._rewind:
+            await self._know_history()
+            return await self._set_back(committed)
+        if not self._history.known:
+            if self._looking is None or self._looking.done():
+                self._looking = asyncio.create_task(self._look())
+            return committed
+        try:
+            return await self._set_back(committed)
+        except Exception as error:
+            if classify_insert_failure(error).kind is not InsertFailureKind.RETRY:
+                raise
+            return committed  # what is noted now is noted at the next assignment, too
+
+    async def _look(self) -> None:
+        """Look what the store lacks before an event comes. If that fails, the first insert looks again."""
+        try:
+            await self._know_history()
+        except Exception as error:  # noqa: BLE001 - the first insert says it, or stops
+            log.warning("the store doesn't say now what it lacks", reason=str(error) or type(error).__name__)
+
+    async def _know_history(self) -> bool:
+        async with self._history_begins:
+            if not self._history.known:
+                await self._begin_history()
+        return True
 
     async def _begin_history(self) -> None:
         """Look whether the store lacks what the group has read. Say so, once per start."""
@@ -399,6 +432,10 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         assignment, self.assignment = self.assignment, None
         if assignment is not None:
             await assignment.end(self.limits.finish_s)
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+            self._looking = None
         if self._consumer is not None:
             await self._consumer.stop()
             self._consumer = None

@@ -86,6 +86,18 @@ async def test_a_server_that_crashes_and_comes_back_finds_its_sink_waiting(
         await assert_exact(sink.store, 4_500)
 
 
+async def test_a_sink_starts_while_the_server_takes_nothing_and_stores_all_when_it_does(
+    there: Settings, server: ClickHouseServer
+) -> None:
+    async with sinking(there) as sink:  # the tables are there, and the consumer has no partitions yet
+        server.order("503")
+        await produce(there, load(50))
+        await until(lambda: failing(sink), "failing")
+        server.order("ok")
+        await sink.until_committed(there)
+        await assert_exact(sink.store, 50)
+
+
 @pytest.mark.deep
 async def test_a_sink_that_cannot_insert_holds_no_more_than_its_limit(
     there: Settings, server: ClickHouseServer
