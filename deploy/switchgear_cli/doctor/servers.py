@@ -125,7 +125,7 @@ class ServerChecks:
         return await asyncio.to_thread(self._api)
 
     def _api(self) -> Finding:
-        with ApiClient.of(self.settings, answer_limit_s=self.limit_s / 3) as api:
+        with self._client(requests=2) as api:
             readiness = api.readiness()
             bad = [name for name, fine in readiness.get("checks", {}).items() if not fine]
             if readiness.get("status") != "ready":
@@ -133,6 +133,10 @@ class ServerChecks:
                 return Finding("fail", f"{api.url} is not ready: {', '.join(bad) or 'no reason given'}.", todo)
             count = len(api.circuits()["circuits"])
             return Finding("ok", f"{api.url} is ready, and shows {count} circuits.")
+
+    def _client(self, *, requests: int = 1) -> ApiClient:
+        """Return a client for a check that makes so many requests, one after the other."""
+        return ApiClient.of(self.settings, answer_limit_s=self.limit_s / requests)
 
     async def events(self) -> Finding:
         """Look whether calls were stored lately, and if not, why."""
@@ -143,7 +147,7 @@ class ServerChecks:
         return await asyncio.to_thread(self._emitters)
 
     def _emitters(self) -> Finding:
-        with ApiClient.of(self.settings, answer_limit_s=self.limit_s / 3) as api:
+        with self._client() as api:
             try:
                 return emitters_finding(api.emitters()["emitters"])
             except ApiAnswerError as error:
@@ -157,7 +161,7 @@ class ServerChecks:
 
     def _targets(self) -> Finding:
         policies = PolicySet.load(self.settings.policy_file)
-        with ApiClient.of(self.settings, answer_limit_s=self.limit_s / 3) as api:
+        with self._client(requests=2) as api:
             stored = api.sql("SELECT DISTINCT tool_name FROM tool_counts_1m ORDER BY tool_name")["rows"]
             split = [each["tool_name"] for each in api.circuits()["circuits"] if each["scope"] == "target"]
         return targets_finding([str(row[0]) for row in stored], policies, split)
@@ -175,7 +179,7 @@ class ServerChecks:
             return history_finding((await store.query(_LACKING)).result_rows)
 
     def _history(self) -> Finding:
-        with ApiClient.of(self.settings, answer_limit_s=self.limit_s / 3) as api:
+        with self._client() as api:
             try:
                 return history_finding(api.sql(_LACKING)["rows"])
             except ApiAnswerError as error:  # SQL is off, the token may not use it, or an older sink runs

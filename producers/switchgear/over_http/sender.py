@@ -159,6 +159,9 @@ class GatewaySender(Sender):
             self._acknowledge(batches, total(batches))
             queue.answered += total(batches)  # last: a flush in another thread ends with it and then reads the counts
             return
+        if reply.rejected:  # said first: a flush in another thread may end with the last of these counts
+            reason = next(iter(reply.rejected.values()))
+            log.error("%d events were refused by the gateway, the first one: %s", len(reply.rejected), reason)
         again = set(reply.again)
         records = singles(batches)
         waiting: list[RecordBatch] = []
@@ -170,9 +173,6 @@ class GatewaySender(Sender):
                 self._refuse(record, reply.rejected[index], quiet=True)
             else:
                 self._acknowledge([record], 1)
-        if reply.rejected:
-            reason = next(iter(reply.rejected.values()))
-            log.error("%d events were refused by the gateway, the first one: %s", len(reply.rejected), reason)
         queue.waiting.extendleft(reversed(waiting))
         queue.answered += len(records) - len(waiting)
 
