@@ -28,6 +28,8 @@ _MAX_COMMAS: Final = 50 * MAX_ITEMS
 """In a JSON array. An execution with all its fields has 30."""
 _BYTES_PER_COMMA: Final = 8
 """Each value of an array takes 64 bytes until it is decoded. A field with its name is longer than this."""
+_ITEM_BYTES: Final = 1_000
+"""What an execution takes beside its bytes. One of a tool of its own takes the most."""
 _STEP_BYTES: Final = 1_048_576
 """So much of a body is taken apart before others go on."""
 _NDJSON: Final = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
@@ -71,6 +73,7 @@ class ExecutionRoutes:
             held.add(len(body))  # the executions, taken apart
             await turn.pause()
             items = await _items(body, request.headers.get("content-type", ""), turn)
+            held.add(_ITEM_BYTES * len(items))
             del body
             checked = await check_in_turn(items, principal, turn, self._clocks, names=self._names)
             del items

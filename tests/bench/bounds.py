@@ -183,6 +183,12 @@ async def tools() -> Cost:
     return await _http("/v1/executions", body, NDJSON)
 
 
+async def tools_100() -> Cost:
+    """100 such requests at once."""
+    body = b"\n".join(b'{"tool_name":"%d","status":"error"}' % each for each in range(10_000))
+    return await _http("/v1/executions", body, NDJSON, 100)
+
+
 async def large_executions() -> Cost:
     """32 MiB of executions."""
     return await _http("/v1/executions", executions(10_000, metadata={"x": "y" * 1_000}), NDJSON)
@@ -294,7 +300,7 @@ async def half_logins() -> Cost:
 ATTACKS: dict[str, Callable[[], Coroutine[Any, Any, Cost]]] = {
     each.__name__: each
     for each in (
-        half_logins, tracebacks, tools, large_executions, empty_values, empty_attributes, empty_attributes_30, empty_spans,
+        half_logins, tracebacks, tools, tools_100, large_executions, empty_values, empty_attributes, empty_attributes_30, empty_spans,
         nested_values, small_calls, json_objects, json_attributes, json_calls,
     )
 }  # fmt: skip

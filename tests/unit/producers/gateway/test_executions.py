@@ -107,6 +107,32 @@ async def test_a_local_time_without_a_zone_is_read_as_utc_and_said_once_to_its_e
     assert [each.partition(": ")[0] for each in unknown["warnings"]] == ["host:8:b"], "also if Kafka does not answer"
 
 
+async def test_many_small_executions_count_for_the_memory_that_they_take(publisher, monkeypatch):
+    budget, before = Budget(most=400_000), []
+    submit = publisher.submit
+
+    async def submitted(*given, **how):
+        before.append(budget.held)
+        return await submit(*given, **how)
+
+    monkeypatch.setattr(publisher, "submit", submitted)
+    app = create_app(
+        [ExecutionRoutes(publisher, budget, EmitterClocks(300))],
+        Settings(),
+        registry=CollectorRegistry(),
+        authenticator=Authenticator(),
+    )
+    headers = NDJSON | {"Prefer": "respond-async"}
+    small = [{"tool_name": str(each), "status": "error"} for each in range(500)]
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        few = await client.post("/v1/executions", content=lines(*small[:5]), headers=headers)
+        many = await client.post("/v1/executions", content=lines(*small), headers=headers)
+    assert (few.status_code, many.status_code) == (202, 429)
+    assert "too many large requests" in many.json()["detail"]
+    assert min(before) > 5_000
+    assert (budget.held, publisher.in_flight) == (0, 5)
+
+
 async def test_an_empty_batch_is_accepted(client):
     for body, kind in (("", "application/x-ndjson"), ("\n \n", "application/x-ndjson"), ("[]", "application/json")):
         answer = await client.post("/v1/executions", content=body, headers={"Content-Type": kind})
