@@ -1,7 +1,7 @@
 """What a message of a server costs, before it is parsed: a message that costs too much is not parsed.
 
-The budget is memory, because bytes say little: ``[[],[],…`` takes thirty times its size once it is parsed. Text costs its bytes, and each
-value a fixed amount on top. The count takes linear time and sees a message in pieces, so no message holds the event loop.
+The budget is memory, because bytes say little: ``[[],[],…`` takes thirty times its size once it is parsed. Text costs its bytes, an escape
+in it one more, and each value a fixed amount on top. The count takes linear time and sees a message in pieces, so no message holds the event loop.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Cost:
 
     def add(self, piece: bytes) -> bool:
         """Count a piece. Return whether the message is still within its budget."""
-        self._spent += len(piece) + _VALUE_BYTES * self._values(piece)
+        self._spent += len(piece) + piece.count(b"\\") + _VALUE_BYTES * self._values(piece)
         return self._spent <= self._most
 
     def _values(self, piece: bytes) -> int:

@@ -41,9 +41,9 @@ JSON = st.recursive(
 
 @pytest.mark.slow
 @given(JSON, st.integers(1, 40))
-def test_the_cost_is_the_bytes_and_the_values_outside_of_texts_wherever_the_pieces_end(value, piece):
+def test_the_cost_is_the_bytes_the_escapes_and_the_values_outside_of_texts_wherever_the_pieces_end(value, piece):
     data = json.dumps({"a": value}).encode()
-    assert cost_of(data, piece) == len(data) + VALUE * values_in({"a": value})
+    assert cost_of(data, piece) == len(data) + data.count(b"\\") + VALUE * values_in({"a": value})
 
 
 def test_text_costs_its_bytes_and_dense_values_many_times_theirs():
