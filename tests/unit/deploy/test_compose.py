@@ -125,8 +125,8 @@ def test_ports_are_published_on_this_machine_only(name):
 
 
 @pytest.mark.parametrize("name", ["kafka", "clickhouse", *MONITORING])
-def test_images_are_pinned(name):
-    assert re.fullmatch(r"[\w./-]+:v?\d[\w.-]*", SERVICES[name]["image"])
+def test_images_are_pinned_by_version_and_digest(name):
+    assert re.fullmatch(r"[\w./-]+:v?\d[\w.-]*@sha256:[0-9a-f]{64}", SERVICES[name]["image"])
 
 
 def test_the_image_runs_without_root_and_signals_reach_the_process():

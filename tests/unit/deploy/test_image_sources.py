@@ -52,6 +52,15 @@ def test_the_image_installs_nothing_without_a_hash():
     assert all("--require-hashes" in line or "--no-deps --no-index" in line for line in lines)
 
 
+def test_every_image_of_others_is_named_by_its_digest():
+    pin = loaded()
+    for name in pin.FILES:
+        text = (REPOSITORY / name).read_text()
+        assert pin.images_in(text)
+        assert all(re.search(rf"{re.escape(image)}@sha256:[0-9a-f]{{64}}\b", text) for image in pin.images_in(text))
+        assert text.count("@sha256:") == len(re.findall(r"^FROM |^\s*image: (?!switchgear:)", text, re.MULTILINE))
+
+
 @pytest.fixture
 def copy(tmp_path, monkeypatch):
     """A copy of the files, and a ``docker`` that answers as ``answer`` says."""
