@@ -379,7 +379,7 @@ class Breaker(CircuitFields):
         cause = None
         if self._ramp is not None:
             cause = self._evidence.confirmed(self._ramp.breach(self.policy), self.policy)
-        cause = cause or self._evidence.breach(self.policy)
+        cause = cause or self._evidence.breach(self.policy, self.clock)
         if cause is None:
             return None
         if self.state != "metrics_only":

@@ -269,14 +269,18 @@ class Evidence:
             ignored=window.ignored,
             rejected=rejected,
             wasted_tokens=window.tokens,
-            consecutive_failures=0 if now - self.counted_at > self.run_age_s else self.streak,
+            consecutive_failures=self._run(now),
             total_calls=total_calls,
             total_failed=total_failed,
         )
 
-    def breach(self, policy: BreakerPolicy) -> Cause | None:
-        """Return the breached rule with what it measured. None if no rule is breached, or too few agree."""
-        return self.confirmed(self._first_breach(policy), policy)
+    def _run(self, now: float) -> int:
+        """Return the length of the run at ``now``. What is no part of a run, such as an overdue call, doesn't end an old one."""
+        return 0 if now - self.counted_at > self.run_age_s else self.streak
+
+    def breach(self, policy: BreakerPolicy, now: float) -> Cause | None:
+        """Return the breached rule with what it measured. None if no rule is breached at ``now``, or too few agree."""
+        return self.confirmed(self._first_breach(policy, now), policy)
 
     def confirmed(self, cause: Cause | None, policy: BreakerPolicy) -> Cause | None:
         """Return ``cause`` with the number of those that agree.
@@ -299,9 +303,9 @@ class Evidence:
             cause = msgspec.structs.replace(cause, tools=failing)
         return cause
 
-    def _first_breach(self, policy: BreakerPolicy) -> Cause | None:  # noqa: PLR0911 - one return per rule
+    def _first_breach(self, policy: BreakerPolicy, now: float) -> Cause | None:  # noqa: PLR0911 - one return per rule
         """Return the first breached rule, in the order of the documentation."""
-        limits, window, streak = self.limits, self.window, self.streak
+        limits, window, streak = self.limits, self.window, self._run(now)
         calls, weak = window.calls, self.weak.count(window.oldest)
         failed = window.failed - weak
         if streak >= limits.consecutive:
@@ -318,7 +322,7 @@ class Evidence:
                 return msgspec.structs.replace(cause, slow_call_duration_threshold_ms=limits.late_ms)
         if window.tokens >= limits.tokens:
             return self._in_window(policy, "wasted_tokens", window.tokens, limits.tokens)
-        if policy.cusum is not None and self.cusum >= limits.cusum.height:
+        if policy.cusum is not None and self.cusum >= limits.cusum.height and now - self.counted_at <= STALE_S:
             return Cause(
                 "cusum",
                 self.cusum * limits.cusum.unit,

@@ -281,7 +281,7 @@ export class Breaker {
 
   #judge(): Transition | null {
     const ofRamp = this.#ramp === null ? null : this.#evidence.confirmed(this.#ramp.breach(this.policy));
-    const cause = ofRamp ?? this.#evidence.breach();
+    const cause = ofRamp ?? this.#evidence.breach(this.#clock);
     if (cause === null) {
       return null;
     }

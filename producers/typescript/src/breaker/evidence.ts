@@ -208,7 +208,7 @@ export class Evidence {
   counts(now: number, rejected: number, totalCalls: number, totalFailed: number): Counts {
     this.window.roll(now);
     const { calls, failed, slow, ignored, tokens } = this.window;
-    const consecutiveFailures = now - this.#countedAt > this.runAgeS ? 0 : this.streak;
+    const consecutiveFailures = this.#run(now);
     return {
       calls,
       failed,
@@ -222,9 +222,14 @@ export class Evidence {
     };
   }
 
-  /** Return the breached rule with what it measured. Null if no rule is breached, or too few agree. */
-  breach(): Cause | null {
-    return this.confirmed(this.#firstBreach());
+  /** Return the length of the run at `now`. What is no part of a run, such as an overdue call, doesn't end an old one. */
+  #run(now: number): number {
+    return now - this.#countedAt > this.runAgeS ? 0 : this.streak;
+  }
+
+  /** Return the breached rule with what it measured. Null if no rule is breached at `now`, or too few agree. */
+  breach(now: number): Cause | null {
+    return this.confirmed(this.#firstBreach(now));
   }
 
   /** Return `cause` with the number of those that agree, or null if too few of the processes or tools had bad calls. */
@@ -252,8 +257,9 @@ export class Evidence {
   }
 
   /** Return the first breached rule, in the order of the documentation. */
-  #firstBreach(): Cause | null {
-    const { limits, window, streak } = this;
+  #firstBreach(now: number): Cause | null {
+    const { limits, window } = this;
+    const streak = this.#run(now);
     const { calls, failed, slow, tokens } = window;
     if (failed === 0 && slow === 0) {
       return this.#firstDenied();
@@ -285,7 +291,7 @@ export class Evidence {
       return this.#inWindow("wasted_tokens", tokens, limits.tokens);
     }
     const cusum = this.#policy.cusum;
-    if (cusum !== null && this.cusum >= limits.cusum.height) {
+    if (cusum !== null && this.cusum >= limits.cusum.height && now - this.#countedAt <= STALE_S) {
       return {
         rule: "cusum",
         value: this.cusum * limits.cusum.unit,

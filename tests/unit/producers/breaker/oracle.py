@@ -142,7 +142,7 @@ class Oracle:
                 total = min(total + detector.up, detector.height)
             else:
                 total = max(total - detector.down, 0)
-        return total >= detector.height
+        return total >= detector.height and self.clock - last <= STALE_S
 
     def breached_rules(self) -> set[str]:
         policy, counts = self.policy, self.counts()

@@ -66,6 +66,28 @@ def test_the_counts_show_no_run_that_the_next_failure_would_not_continue():
     assert [run_of(breaker, now) for now in (0.0, 60.0, 60.001, 1000.0)] == [1, 1, 0, 0]
 
 
+@pytest.mark.parametrize(
+    "later",
+    [
+        Result(ResultKind.OVERDUE, duration_ms=10, reporter="b"),
+        Result(ResultKind.IGNORED, credential="c", reporter="b"),
+    ],
+    ids=["a call that hangs", "a rejected credential"],
+)
+@pytest.mark.parametrize(
+    ("rule", "age_s"), [({"consecutive_failures": 2}, 61.0), ({"cusum": Cusum()}, STALE_S + 1)], ids=["run", "cusum"]
+)
+def test_what_is_no_part_of_an_old_run_or_sum_does_not_open_by_it(later, rule, age_s):
+    other = {"slow_call_duration_threshold_ms": 5, "slow_call_rate_threshold": 1, "consecutive_auth_failures": 1}
+    breaker = breaker_of(BreakerPolicy(**rule, **other, minimum_reporters=2))
+    breaker.record(0.0, Result(reporter="b"))
+    for number in range(20):  # without a second process that agrees
+        breaker.record(number / 10, Result(ResultKind.FAILURE, reporter="a"))
+    assert breaker.state == "closed"
+    moved = breaker.record(age_s + 2, later)
+    assert moved is None or moved.cause.rule == "auth_failures"
+
+
 def test_ignored_calls_do_not_keep_a_run_alive():
     breaker = breaker_of(BreakerPolicy(consecutive_failures=2))
     breaker.record(0.0, BAD)
