@@ -23,7 +23,7 @@ from switchgear_schemas.enums import Mode
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
-    from switchgear_schemas.policy import BreakerPolicy
+    from switchgear_schemas.plain_policy import Policy
 
 
 FORMAT: Final = 1
@@ -205,7 +205,7 @@ def save_evidence(evidence: Evidence) -> SavedEvidence:
     )
 
 
-def load_evidence(saved: SavedEvidence, policy: BreakerPolicy, now: float) -> Evidence:
+def load_evidence(saved: SavedEvidence, policy: Policy, now: float) -> Evidence:
     """Return the evidence under a policy, which may be another one than it was counted under.
 
     A run of failures stays, and from then on ends by the window of the new policy. The CUSUM stays if its rates do. The window and its reporters stay if the policy has the same window,

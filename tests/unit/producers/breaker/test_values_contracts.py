@@ -6,12 +6,13 @@ import msgspec
 import pytest
 
 from switchgear.breaker.evidence import thresholds_of
-from switchgear.breaker.values import Cause, Counts, PlainCusum, PlainPolicy
+from switchgear.breaker.values import Cause, Counts
 from switchgear.guard.local_circuits import policy_of
 from switchgear.guard.local_families import family_policy_of
 from switchgear_schemas import LOCAL_DEFAULT, BreakerPolicy, Circuit
 from switchgear_schemas.circuit import Cause as RecordedCause
 from switchgear_schemas.circuit import Counts as RecordedCounts
+from switchgear_schemas.plain_policy import PlainCusum, PlainPolicy
 from switchgear_schemas.policy import LOCAL_FAMILY_DEFAULT, Cusum
 
 
