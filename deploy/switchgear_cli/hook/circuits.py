@@ -16,7 +16,6 @@ import msgspec
 from switchgear.breaker import Breaker, BreakerPermit
 from switchgear.breaker.snapshot import SnapshotError
 from switchgear.breaker.states import PASSING
-from switchgear.breaker.values import Cause
 from switchgear.follower.view import CircuitView, UnreadableCircuitError, decode_view
 from switchgear.guard.caller_errors import DEFAULT_MAX_CALLER_ERRORS, CallerErrorLimit, CallerErrors, run_name
 from switchgear.guard.credentials import Credentials
@@ -31,6 +30,7 @@ from switchgear.prompts import NoticeBoard
 from switchgear_cli.hook.calls import family_pattern
 from switchgear_cli.hook.settings import is_true
 from switchgear_cli.hook.state import SavedCircuit, State, rejected
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.circuit_ids import circuit_id, read_circuit_id
 from switchgear_schemas.claude_code import Call
 from switchgear_schemas.families import model_name

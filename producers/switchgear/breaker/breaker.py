@@ -26,13 +26,13 @@ from switchgear.breaker.steady import Steady, steady
 from switchgear.breaker.values import (
     BreakerPermit,
     BreakerRejection,
-    Cause,
     Counts,
     ProbeLease,
     Result,
     ResultKind,
     Transition,
 )
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.enums import CircuitState, Verb
 
 if TYPE_CHECKING:

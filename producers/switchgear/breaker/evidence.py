@@ -11,9 +11,10 @@ import msgspec
 
 from switchgear.breaker.cusum import OFF, Detector, solve
 from switchgear.breaker.states import STALE_S
-from switchgear.breaker.values import LEAST_OVERDUE_MS, Cause, Counts, Result, ResultKind
+from switchgear.breaker.values import LEAST_OVERDUE_MS, Counts, Result, ResultKind
 from switchgear.breaker.weak import COUNT_HALF, WEAK_SHARE, Weak
 from switchgear.breaker.windows import CountWindow, TimeWindow
+from switchgear_schemas.cause import Cause
 
 if TYPE_CHECKING:
     from switchgear_schemas.plain_policy import Policy

@@ -11,7 +11,8 @@ from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.ramp import Ramp
 from switchgear.breaker.snapshot import Saved
 from switchgear.breaker.states import PASSING, STATE_OF_MODE, STATES
-from switchgear.breaker.values import BreakerPermit, Cause, Counts, Transition
+from switchgear.breaker.values import BreakerPermit, Counts, Transition
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.enums import CircuitState
 
 if TYPE_CHECKING:

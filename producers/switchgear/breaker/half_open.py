@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from switchgear.breaker.values import Cause, Count
+from switchgear.breaker.values import Count
+from switchgear_schemas.cause import Cause
 
 if TYPE_CHECKING:
     from switchgear_schemas.plain_policy import Policy

@@ -13,7 +13,8 @@ from zlib import crc32
 import msgspec
 from msgspec import Meta
 
-from switchgear.breaker.values import Cause, Count, Instant
+from switchgear.breaker.values import Count, Instant
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.enums import MOST_STEPS
 
 if TYPE_CHECKING:

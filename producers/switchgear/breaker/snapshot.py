@@ -16,9 +16,10 @@ from switchgear.breaker.evidence import MOST_DENIED, Evidence
 from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.ramp import Ramp
 from switchgear.breaker.states import STATES
-from switchgear.breaker.values import Cause, Count, Instant
+from switchgear.breaker.values import Count, Instant
 from switchgear.breaker.weak import Weak
 from switchgear.breaker.windows import FAILED, SLOW
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.enums import Mode
 from switchgear_schemas.errors import SwitchgearError
 

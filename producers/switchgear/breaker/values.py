@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.circuit_ids import circuit_id, tool_circuit
 from switchgear_schemas.enums import CircuitState, ErrorClass, Status
 
@@ -183,24 +184,6 @@ def family_result_kind(status: Status, error_class: ErrorClass | None, policy: P
     if kind in policy.counted_error_classes:
         return ResultKind.FAILURE
     return ResultKind.SUCCESS if kind in FROM_SERVER else ResultKind.IGNORED
-
-
-class Cause(msgspec.Struct, frozen=True):
-    """The rule with its value, threshold and sample, or the actor with a reason. See the contract of the circuits topic."""
-
-    rule: str
-    value: float | None = None
-    threshold: float | None = None
-    sample: int | None = None
-    reporters: int | None = None
-    actor: str | None = None
-    reason: str | None = None
-    failed: int | None = None
-    window_s: float | None = None
-    slow_call_duration_threshold_ms: float | None = None
-    tolerable_failure_rate: float | None = None
-    calls_between_false_opens: float | None = None
-    tools: int | None = None
 
 
 class Counts(msgspec.Struct, frozen=True):

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from switchgear.arguments import is_policy, shown
 from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind, Transition
-from switchgear.breaker.values import LOOKED_AT, MAX_CIRCUITS_PER_TOOL, Cause, circuit_id_of, is_split
+from switchgear.breaker.values import LOOKED_AT, MAX_CIRCUITS_PER_TOOL, circuit_id_of, is_split
 from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
 from switchgear.redaction import redact
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.circuit_ids import read_circuit_id, tool_circuit
 from switchgear_schemas.enums import CircuitScope, CircuitState, ErrorClass
 from switchgear_schemas.plain_policy import LOCAL_TOOLS, PlainPolicy, Policy

@@ -11,10 +11,10 @@ from typing import Final
 
 from switchgear.breaker import Breaker, Transition
 from switchgear.breaker.states import COUNTED_S, outage_began
-from switchgear.breaker.values import Cause
 from switchgear.guard.families import Family, family_finder
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit, LocalPolicies
 from switchgear.runtime.fork import call_in_child
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.circuit_ids import circuit_id as id_of
 from switchgear_schemas.enums import CircuitState
 from switchgear_schemas.plain_policy import LOCAL_FAMILIES, PlainPolicy, Policy
