@@ -80,7 +80,7 @@ def test_the_worker_reads_in_a_stored_execution_what_the_model_reads(path):
         elif name in given:
             assert msgspec.to_builtins(found) == value, name
         else:
-            assert found is None, name
+            assert found == value or (name, found, value) == ("metadata", None, {}), name
 
 
 @table("path", EXECUTIONS, ids=named)
