@@ -249,6 +249,11 @@ _OTHERS: Final[dict[str, Callable[[_Facts], str]]] = {
     "set_policy": _set_policy,
     "policy": _policy,
 }
+OPENING: Final = (
+    *_BREACHES, "probe_failed", "probe_slow", "probe_failure_rate", "probe_slow_call_rate", "probes_ignored", "half_open_timeout",
+    "recovery_failed",
+)  # fmt: skip
+"""Rules that open a circuit, or open it again."""
 _PINNED: Final = ("forced_open", "disabled", "metrics_only")
 _COMMANDED: Final[dict[str, str]] = {
     "open": "forced open",

@@ -10,6 +10,7 @@ import pytest
 
 from switchgear_schemas import enums
 from switchgear_schemas.cause import Cause
+from switchgear_schemas.explain import OPENING
 from switchgear_schemas.json_schema import schema_files
 from switchgear_schemas.wire import Execution
 from switchgear_sinks.api.console.calls import COLUMNS as CALLS
@@ -86,3 +87,10 @@ def test_the_columns_that_pages_and_replays_read_are_fields_of_an_execution():
 def test_the_columns_that_circuits_are_read_from_are_fields_of_a_record():
     assert set(RECORD) <= set(CIRCUIT)
     assert set(RECORD) <= columns("circuit_transitions")
+
+
+def test_typescript_tells_a_model_the_same_rules():
+    source = (SOURCE / "model-text.ts").read_text()
+    rules = re.search(r"const RULE = (.*?)\(\?:", source, re.DOTALL)
+    assert rules is not None
+    assert re.findall(r"[a-z_]{4,}", rules.group(1).replace("RegExp", "")) == list(OPENING)
