@@ -63,9 +63,10 @@ fuzz: setup
 	@$(BIN)/python -m tests.fuzz.sql --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 	@$(BIN)/python -m tests.fuzz.messages --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
-## schemas: write the JSON Schema and AsyncAPI files from the models
+## schemas: write the JSON Schema and AsyncAPI files from the models, and the source that is generated from them
 schemas: setup
 	$(BIN)/python -m switchgear_schemas.json_schema schemas
+	$(BIN)/python -m switchgear_schemas.generate schemas
 
 ## requirements: the image's packages with the hash of each file, after a change of pyproject.toml or constraints.txt (asks the package index)
 COMPILE = $(BIN)/python -m uv pip compile --quiet --generate-hashes --universal --python-version 3.13 --no-annotate \

@@ -12,13 +12,13 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, TypeGuard
 
-from switchgear.breaker.values import PlainPolicy
 from switchgear.guard.tool_function import examine
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.enums import LONGEST_WAIT_S, MAX_NAME_LENGTH, SHORTEST_WAIT_S
 from switchgear_schemas.errors import SettingsError, SwitchgearError
 from switchgear_schemas.families import patterns_of
 from switchgear_schemas.globs import globs_in
+from switchgear_schemas.plain_policy import PlainPolicy
 
 if TYPE_CHECKING:
     from switchgear_schemas.settings import ClientSettings

@@ -11,6 +11,7 @@ from typing import Final
 
 from switchgear.classify.by_code import class_of_status
 from switchgear_schemas import visible
+from switchgear_schemas.explain import OPENING
 
 MOST_NAME: Final = 80
 """The most characters of a name in a text, with its quotation marks."""
@@ -41,12 +42,8 @@ _KINDS: Final = {
 }
 _STATUS: Final = r"(?i)(?:^|(?:http|status|code|error)[ :=('\"-]{1,3})([45][0-9]{2})(?![\w.%]| ?m?s\b)"
 """An HTTP status where clients write it. Only its three digits are taken from the text."""
-_RULES: Final = (
-    "consecutive_failures|failure_count|failure_rate|slow_call_rate|wasted_tokens|cusum|auth_failures"
-    "|probe_failed|probe_slow|probe_failure_rate|probe_slow_call_rate|probes_ignored|half_open_timeout|recovery_failed"
-)
 _NUMBER: Final = r"-?[0-9][0-9.e+-]{0,19}"
-_RULE: Final = rf"({_RULES})(?: ({_NUMBER}(?: reached {_NUMBER})?(?: over [0-9]{{1,12}} calls)?))?"
+_RULE: Final = rf"({'|'.join(OPENING)})(?: ({_NUMBER}(?: reached {_NUMBER})?(?: over [0-9]{{1,12}} calls)?))?"
 """A reason that a rule gives. Others, such as an operator's, may have anything in them."""
 
 

@@ -172,7 +172,7 @@ def _completed(item: bytes, execution: Execution, principal: Principal, now: dat
 
 def _attributed(item: bytes, execution: Execution, reporter: str) -> bytes:
     """Return an execution with its reporter, without decoding it unless the client wrote one."""
-    if execution.reporter is not None:
+    if execution.reporter or b'"reporter"' in item:
         found = _with(item, {"reporter": reporter})
     else:
         found = b'%s,"reporter":%s}' % (item.rstrip()[:-1], _encode(reporter))

@@ -12,7 +12,8 @@ from switchgear_schemas.errors import (
 )
 
 if TYPE_CHECKING:
-    from switchgear_schemas.circuit import Cause, Circuit, CircuitScope, CircuitState, Counts, Lease, Mode, Scope
+    from switchgear_schemas.cause import Cause
+    from switchgear_schemas.circuit import Circuit, CircuitScope, CircuitState, Counts, Lease, Mode, Scope
     from switchgear_schemas.command import Command, Verb
     from switchgear_schemas.dead_letter import DeadLetter
     from switchgear_schemas.execution import ErrorClass, ServedBy, Status, ToolExecution, ToolMetric
@@ -66,7 +67,7 @@ __all__ = [
 # Importing pydantic takes longer than the rest of the SDK together. The models are imported at their first use.
 _MODULES: Final[dict[str, str]] = {
     "BreakerPolicy": "policy",
-    "Cause": "circuit",
+    "Cause": "cause",
     "Circuit": "circuit",
     "CircuitScope": "circuit",
     "CircuitState": "circuit",

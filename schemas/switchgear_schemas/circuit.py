@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from typing import Annotated, Any
 
+import msgspec
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    SerializationInfo,
+    WithJsonSchema,
+)
+
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.enums import CircuitScope, CircuitState, ErrorClass, Mode, Scope
+from switchgear_schemas.struct_schema import struct_schema
 
 __all__ = ["Cause", "Circuit", "CircuitScope", "CircuitState", "Counts", "Lease", "Mode", "Scope"]
 
@@ -13,41 +27,18 @@ class _Record(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, from_attributes=True)
 
 
-class Cause(_Record):
-    """Why the circuit is in its state: a rule with its value, threshold and sample, or an actor with a reason."""
+def _read_cause(value: Any) -> Cause:
+    return value if isinstance(value, Cause) else msgspec.convert(value, Cause, strict=False)
 
-    rule: str = Field(
-        description="Rule that decided, e.g. failure_rate, cusum, auth_failures, probe_succeeded, command."
-    )
-    value: float | None = Field(default=None, description="What the rule measured.")
-    threshold: float | None = Field(
-        default=None, description="What the value was compared to (value >= threshold opens)."
-    )
-    sample: int | None = Field(
-        default=None, description="Calls the value was measured over. CUSUM: the calls since its sum was last zero."
-    )
-    reporters: int | None = Field(
-        default=None, description="Distinct processes among the failures, counted up to the policy's minimum_reporters."
-    )
-    tools: int | None = Field(
-        default=None, description="Distinct tools among the failures, counted up to the policy's minimum_tools."
-    )
-    actor: str | None = Field(default=None, description="Who commanded it.")
-    reason: str | None = Field(default=None, description="The reason the actor gave, or the rule in words.")
-    failed: int | None = Field(default=None, description="Failed calls in the sample.")
-    window_s: float | None = Field(
-        default=None,
-        description="Length of the time window that the sample comes from, in seconds. Null without a time window.",
-    )
-    slow_call_duration_threshold_ms: float | None = Field(
-        default=None, description="Slow-call rules: a call that takes longer is slow, in milliseconds."
-    )
-    tolerable_failure_rate: float | None = Field(
-        default=None, description="CUSUM: the failure rate that the policy considers healthy."
-    )
-    calls_between_false_opens: float | None = Field(
-        default=None, description="CUSUM: at the healthy rate it opens by chance less than once in this many calls."
-    )
+
+def _write_cause(cause: Cause, info: SerializationInfo) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(cause)
+    return {name: value for name, value in fields.items() if value is not None or not info.exclude_none}
+
+
+_CauseOfRecord = Annotated[
+    Cause, PlainValidator(_read_cause), PlainSerializer(_write_cause), WithJsonSchema(struct_schema(Cause))
+]
 
 
 class Lease(_Record):
@@ -88,7 +79,7 @@ class Circuit(_Record):
     generation: int = Field(
         ge=0, description="Rises with every change of state. Results of an older generation are dropped."
     )
-    cause: Cause | None = None
+    cause: _CauseOfRecord | None = None
     changed_at: AwareDatetime = Field(description="When the state changed, by the broker's clock.")
     open_until: AwareDatetime | None = Field(default=None, description="From this instant on, a probe may be made.")
     attempt: int = Field(

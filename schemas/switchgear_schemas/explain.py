@@ -1,4 +1,4 @@
-"""Why a circuit is in its state, as one sentence.
+"""Why a circuit is in its state, as one sentence or in brief.
 
 Records may be models, the breaker's structs or decoded JSON. This module needs neither pydantic nor the breaker.
 """
@@ -68,6 +68,19 @@ def explain(cause: Part, counts: Part = None, *, state: str | None = None) -> st
     suffix = f"; reported by {_at_least(reporters, 'process', 'processes')}" if reporters else ""
     suffix += f"; of {_at_least(tools, 'tool', 'tools')}" if tools else ""
     return f"{prefix}{breach(facts)}{suffix}"
+
+
+def in_brief(cause: Part) -> str:
+    """Return why a circuit is in its state, in the words of the record: for the text of a refusal. Empty if the record has no cause."""
+    if cause is None:
+        return ""
+    rule, value, threshold = cause.rule, cause.value, cause.threshold
+    if cause.actor:
+        return f"{rule} by {cause.actor}{_because(cause)}"
+    if value is None:
+        return str(cause.reason or rule)
+    reached = "" if threshold is None else f" reached {threshold:g}"
+    return f"{rule} {value:g}{reached}" + (f" over {cause.sample} calls" if cause.sample else "")
 
 
 def percent(share: float) -> str:
@@ -229,12 +242,18 @@ _OTHERS: Final[dict[str, Callable[[_Facts], str]]] = {
     "family_recovered": lambda _: "the family's circuit closed, and a probe call may test the tool at once",
     "clock_set_back": _clock_set_back,
     "state_lost": lambda _: "the worker lost this circuit's state, and its evidence starts from zero",
+    "state_unavailable": lambda _: "the fleet's state is unavailable",
     "recovery_ramp": _recovery_ramp,
     "recovery_failed": _recovery_failed,
     "command": _command,
     "set_policy": _set_policy,
     "policy": _policy,
 }
+OPENING: Final = (
+    *_BREACHES, "probe_failed", "probe_slow", "probe_failure_rate", "probe_slow_call_rate", "probes_ignored", "half_open_timeout",
+    "recovery_failed",
+)  # fmt: skip
+"""Rules that open a circuit, or open it again."""
 _PINNED: Final = ("forced_open", "disabled", "metrics_only")
 _COMMANDED: Final[dict[str, str]] = {
     "open": "forced open",
@@ -297,7 +316,7 @@ def _limit(threshold: float | None) -> str:
     return "" if threshold is None else f" (the limit is {_number(_whole(threshold))})"
 
 
-def _because(facts: _Facts) -> str:
+def _because(facts: Part) -> str:
     return f": {facts.reason}" if facts.reason else ""
 
 

@@ -290,21 +290,12 @@ FLEET_DEFAULT: Final = BreakerPolicy(
 )
 """The default of the fleet's circuits. It uses rates and a CUSUM: at 1,000 calls/s and 10 % errors, five failures in a row occur every 100 s."""
 
-FAMILY_DEFAULT: Final = BreakerPolicy(
-    failure_rate_threshold=0.5,
-    minimum_number_of_calls=20,
-    cusum=Cusum(),
-    minimum_reporters=2,
-    minimum_tools=2,
-    retry_after_ramp=RETRY_AFTER_RAMP,
-    counted_error_classes=frozenset({"transport", "timeout"}),
-)
+UNANSWERED: Final[frozenset[ErrorClass]] = frozenset({"transport", "timeout"})
+"""Failures without an answer from the server. Only these count for a family."""
+_OF_FAMILIES: Final = {"minimum_tools": 2, "counted_error_classes": UNANSWERED}
+
+FAMILY_DEFAULT: Final = FLEET_DEFAULT.model_copy(update=_OF_FAMILIES)
 """The default of the circuits of families. Failures without an answer from the server count, if they come from more than one tool."""
 
-LOCAL_FAMILY_DEFAULT: Final = BreakerPolicy(
-    consecutive_failures=5,
-    cusum=LOCAL_CUSUM,
-    minimum_tools=2,
-    counted_error_classes=frozenset({"transport", "timeout"}),
-)
+LOCAL_FAMILY_DEFAULT: Final = LOCAL_DEFAULT.model_copy(update=_OF_FAMILIES)
 """The default of one process's own circuits of families: the rules of :data:`LOCAL_DEFAULT`, if more than one tool failed."""

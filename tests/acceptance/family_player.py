@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, cast, get_args
 
+import msgspec
 import pytest
 
 from switchgear import BreakerPolicy, CircuitOpenError, Permit, Rejection, Switchgear
@@ -187,10 +188,10 @@ class FamilyPlayer:
         return self._state(self._family_circuit(step), step)
 
     def see_cause(self, step):
-        return self._record(step["tool"]).cause.model_dump()
+        return msgspec.structs.asdict(self._record(step["tool"]).cause)
 
     def see_family_cause(self, step):
-        return self._record(self._family_circuit(step)).cause.model_dump()
+        return msgspec.structs.asdict(self._record(self._family_circuit(step)).cause)
 
     def see_family_attempt(self, step):
         return self._record(self._family_circuit(step)).attempt

@@ -9,14 +9,13 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from switchgear.breaker import Breaker, BreakerPermit
 from switchgear.breaker.snapshot import SnapshotError
 from switchgear.breaker.states import PASSING
-from switchgear.breaker.values import LOCAL_FAMILIES, LOCAL_TOOLS, Cause, PlainPolicy, policy_in_force
 from switchgear.follower.view import CircuitView, UnreadableCircuitError, decode_view
 from switchgear.guard.caller_errors import DEFAULT_MAX_CALLER_ERRORS, CallerErrorLimit, CallerErrors, run_name
 from switchgear.guard.credentials import Credentials
@@ -31,19 +30,18 @@ from switchgear.prompts import NoticeBoard
 from switchgear_cli.hook.calls import family_pattern
 from switchgear_cli.hook.settings import is_true
 from switchgear_cli.hook.state import SavedCircuit, State, rejected
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.circuit_ids import circuit_id, read_circuit_id
 from switchgear_schemas.claude_code import Call
 from switchgear_schemas.families import model_name
-
-if TYPE_CHECKING:
-    from switchgear_schemas.policy import BreakerPolicy
+from switchgear_schemas.plain_policy import LOCAL_FAMILIES, LOCAL_TOOLS, PlainPolicy
 
 PROBE_S: Final = 120.0
 """How long a probe may take. The SDK's 30 s are for programs; here a person may have to permit the call first."""
 
 
-def _with_time(policy: PlainPolicy) -> BreakerPolicy:
-    return policy_in_force(msgspec.structs.replace(policy, max_wait_duration_in_half_open_state_s=PROBE_S))
+def _with_time(policy: PlainPolicy) -> PlainPolicy:
+    return msgspec.structs.replace(policy, max_wait_duration_in_half_open_state_s=PROBE_S)
 
 
 class _Policies:
@@ -52,10 +50,10 @@ class _Policies:
     _TOOL: Final = _with_time(LOCAL_TOOLS)
     _FAMILY: Final = _with_time(LOCAL_FAMILIES)
 
-    def effective(self, _tool: str) -> BreakerPolicy:
+    def effective(self, _tool: str) -> PlainPolicy:
         return self._TOOL
 
-    def effective_family(self, _family: str) -> BreakerPolicy:
+    def effective_family(self, _family: str) -> PlainPolicy:
         return self._FAMILY
 
 

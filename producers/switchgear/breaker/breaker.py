@@ -26,17 +26,17 @@ from switchgear.breaker.steady import Steady, steady
 from switchgear.breaker.values import (
     BreakerPermit,
     BreakerRejection,
-    Cause,
     Counts,
     ProbeLease,
     Result,
     ResultKind,
     Transition,
 )
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.enums import CircuitState, Verb
 
 if TYPE_CHECKING:
-    from switchgear_schemas.policy import BreakerPolicy
+    from switchgear_schemas.plain_policy import Policy
 
 _SUCCESS: Final = ResultKind.SUCCESS
 _IGNORED: Final = ResultKind.IGNORED
@@ -323,7 +323,7 @@ class Breaker(CircuitFields):
         cause = Cause(rule="command", actor=actor, reason=reason or None)
         return self._move(state, cause, open_until=None if open_for_s is None else self.clock + open_for_s)
 
-    def set_policy(self, policy: BreakerPolicy, now: float) -> Transition | None:
+    def set_policy(self, policy: Policy, now: float) -> Transition | None:
         """Go on under another policy. Return the transition after a change of ``mode``, or None.
 
         State, wait and probes stay, and the evidence as far as :func:`~switchgear.breaker.snapshot.load_evidence` keeps it. A state
@@ -336,7 +336,7 @@ class Breaker(CircuitFields):
         return self._follow_mode(old)
 
     @classmethod
-    def restore(cls, data: bytes, policy: BreakerPolicy) -> Breaker:
+    def restore(cls, data: bytes, policy: Policy) -> Breaker:
         """Return the circuit that :meth:`snapshot` saved. Another policy than before applies as with :meth:`set_policy`.
 
         Raises:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 if TYPE_CHECKING:
-    from switchgear_schemas.policy import Cusum
+    from switchgear_schemas.plain_policy import CusumRule
 
 
 TOLERANCE: Final = 0.002
@@ -73,13 +73,13 @@ _KNOWN: Final[dict[tuple[float, float, float], Detector]] = {
 
 
 @lru_cache(maxsize=256)
-def solve(rule: Cusum) -> Detector:
+def solve(rule: CusumRule) -> Detector:
     """Return the :func:`solution` of ``rule``. Those of the defaults are known."""
     asked = (rule.tolerable_failure_rate, rule.broken_failure_rate, rule.calls_between_false_opens)
     return _KNOWN.get(asked) or solution(rule)
 
 
-def solution(rule: Cusum) -> Detector:
+def solution(rule: CusumRule) -> Detector:
     """Return the detector with the lowest height whose run length at the tolerable rate is at least the wanted one."""
     up, down, unit = _weights(rule)
     lengths = enumerate(run_lengths(up, down, rule.tolerable_failure_rate))
@@ -87,7 +87,7 @@ def solution(rule: Cusum) -> Detector:
     return Detector(up=up, down=down, height=height, unit=unit, calls_between_false_opens=length)
 
 
-def _weights(rule: Cusum) -> tuple[int, int, float]:
+def _weights(rule: CusumRule) -> tuple[int, int, float]:
     """Return whole numbers in the ratio of the two log-likelihood steps, and their unit in nats.
 
     They are the first within :data:`TOLERANCE`, else the closest that are affordable.

@@ -11,12 +11,13 @@ import msgspec
 
 from switchgear.breaker.cusum import OFF, Detector, solve
 from switchgear.breaker.states import STALE_S
-from switchgear.breaker.values import LEAST_OVERDUE_MS, Cause, Counts, Result, ResultKind
+from switchgear.breaker.values import LEAST_OVERDUE_MS, Counts, Result, ResultKind
 from switchgear.breaker.weak import COUNT_HALF, WEAK_SHARE, Weak
 from switchgear.breaker.windows import CountWindow, TimeWindow
+from switchgear_schemas.cause import Cause
 
 if TYPE_CHECKING:
-    from switchgear_schemas.policy import BreakerPolicy
+    from switchgear_schemas.plain_policy import Policy
 
 
 _SUCCESS: Final = ResultKind.SUCCESS
@@ -47,7 +48,7 @@ def _or_never(threshold: float | None) -> float:
     return math.inf if threshold is None else threshold
 
 
-def _late_ms(policy: BreakerPolicy) -> float:
+def _late_ms(policy: Policy) -> float:
     if policy.slow_call_rate_threshold is None:  # no rule counts it
         return math.inf
     slow_ms = policy.slow_call_duration_threshold_ms
@@ -55,7 +56,7 @@ def _late_ms(policy: BreakerPolicy) -> float:
 
 
 @lru_cache(maxsize=1024)
-def thresholds_of(policy: BreakerPolicy) -> Thresholds:
+def thresholds_of(policy: Policy) -> Thresholds:
     """Return the thresholds of ``policy``."""
     return Thresholds(
         consecutive=_or_never(policy.consecutive_failures),
@@ -76,7 +77,7 @@ def thresholds_of(policy: BreakerPolicy) -> Thresholds:
 class Evidence:
     """Window, run of failures, CUSUM, reporters and tools of one circuit. Each call takes constant time."""
 
-    def __init__(self, policy: BreakerPolicy, now: float) -> None:
+    def __init__(self, policy: Policy, now: float) -> None:
         self.limits = limits = thresholds_of(policy)
         self.window: TimeWindow | CountWindow
         if policy.sliding_window_type == "count":
@@ -278,11 +279,11 @@ class Evidence:
         """Return the length of the run at ``now``. What is no part of a run, such as an overdue call, doesn't end an old one."""
         return 0 if now - self.counted_at > self.run_age_s else self.streak
 
-    def breach(self, policy: BreakerPolicy, now: float) -> Cause | None:
+    def breach(self, policy: Policy, now: float) -> Cause | None:
         """Return the breached rule with what it measured. None if no rule is breached at ``now``, or too few agree."""
         return self.confirmed(self._first_breach(policy, now), policy)
 
-    def confirmed(self, cause: Cause | None, policy: BreakerPolicy) -> Cause | None:
+    def confirmed(self, cause: Cause | None, policy: Policy) -> Cause | None:
         """Return ``cause`` with the number of those that agree.
 
         Return None if too few of the processes that called, or of the tools, had bad calls.
@@ -303,7 +304,7 @@ class Evidence:
             cause = msgspec.structs.replace(cause, tools=failing)
         return cause
 
-    def _first_breach(self, policy: BreakerPolicy, now: float) -> Cause | None:  # noqa: PLR0911 - one return per rule
+    def _first_breach(self, policy: Policy, now: float) -> Cause | None:  # noqa: PLR0911 - one return per rule
         """Return the first breached rule, in the order of the documentation."""
         limits, window, streak = self.limits, self.window, self._run(now)
         calls, weak = window.calls, self.weak.count(window.oldest)
@@ -337,7 +338,7 @@ class Evidence:
             return Cause("auth_failures", float(denied), float(limits.denied), denied, window_s=window_s)
         return None
 
-    def _in_window(self, policy: BreakerPolicy, rule: str, value: float, threshold: float) -> Cause:
+    def _in_window(self, policy: Policy, rule: str, value: float, threshold: float) -> Cause:
         window_s = float(self.window.size) if policy.sliding_window_type == "time" else None
         sample, failed = self.window.calls, self.window.failed
         return Cause(rule, float(value), float(threshold), sample, failed=failed, window_s=window_s)

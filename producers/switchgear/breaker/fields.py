@@ -11,17 +11,18 @@ from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.ramp import Ramp
 from switchgear.breaker.snapshot import Saved
 from switchgear.breaker.states import PASSING, STATE_OF_MODE, STATES
-from switchgear.breaker.values import BreakerPermit, Cause, Counts, Transition
+from switchgear.breaker.values import BreakerPermit, Counts, Transition
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.enums import CircuitState
 
 if TYPE_CHECKING:
-    from switchgear_schemas.policy import BreakerPolicy
+    from switchgear_schemas.plain_policy import Policy
 
 
 class CircuitFields:
     """What a circuit holds. :class:`~switchgear.breaker.Breaker` says what the public fields mean, and alone changes them."""
 
-    def __init__(self, circuit_id: str, policy: BreakerPolicy, now: float) -> None:
+    def __init__(self, circuit_id: str, policy: Policy, now: float) -> None:
         self.circuit_id = circuit_id
         self.policy = policy
         self.state: CircuitState = STATE_OF_MODE[policy.mode]

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from switchgear.breaker.values import Cause, Count
+from switchgear.breaker.values import Count
+from switchgear_schemas.cause import Cause
 
 if TYPE_CHECKING:
-    from switchgear_schemas.policy import BreakerPolicy
+    from switchgear_schemas.plain_policy import Policy
 
 IGNORED_PER_PERMIT: Final = 10
 """Ignored probes per permit. A tool whose every call is ignored is not probed indefinitely, and one whose calls are mostly
@@ -38,7 +39,7 @@ class HalfOpen(msgspec.Struct, array_like=True):
         """Probes that came back with a result that counts."""
         return self.good + self.bad
 
-    def room(self, policy: BreakerPolicy) -> int:
+    def room(self, policy: Policy) -> int:
         """Return how many more probes are permitted now. It may be negative after a change of policy."""
         permits = policy.permitted_number_of_calls_in_half_open_state
         if self.ignored >= permits * IGNORED_PER_PERMIT:
@@ -71,7 +72,7 @@ class HalfOpen(msgspec.Struct, array_like=True):
         else:
             self.good += 1
 
-    def verdict(self, policy: BreakerPolicy) -> tuple[bool, Cause] | None:
+    def verdict(self, policy: Policy) -> tuple[bool, Cause] | None:
         """Return whether to close (True) or to open again (False) and why. Return None while it is undecided."""
         permits = policy.permitted_number_of_calls_in_half_open_state
         if self.ignored >= permits * IGNORED_PER_PERMIT:
@@ -85,7 +86,7 @@ class HalfOpen(msgspec.Struct, array_like=True):
         needed = policy.success_threshold_to_close
         return (True, _cause("probe_succeeded", self.good, needed, self.finished)) if self.good >= needed else None
 
-    def _verdict_by_rate(self, policy: BreakerPolicy) -> tuple[bool, Cause]:
+    def _verdict_by_rate(self, policy: Policy) -> tuple[bool, Cause]:
         rate, slow = self.failed / self.finished, self.slow / self.finished
         threshold, slow_threshold = policy.failure_rate_threshold, policy.slow_call_rate_threshold
         failing = threshold is not None and rate >= threshold

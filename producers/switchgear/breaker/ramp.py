@@ -13,11 +13,12 @@ from zlib import crc32
 import msgspec
 from msgspec import Meta
 
-from switchgear.breaker.values import Cause, Count, Instant
+from switchgear.breaker.values import Count, Instant
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.enums import MOST_STEPS
 
 if TYPE_CHECKING:
-    from switchgear_schemas.policy import BreakerPolicy
+    from switchgear_schemas.plain_policy import Policy
 
 FEWEST_CALLS: Final = 5
 """Calls of the ramp before their failure rate is judged."""
@@ -29,7 +30,7 @@ RECOVERY: Final = "recovery: "
 """How the reason of a refusal by a ramp begins."""
 
 
-def shares_of(policy: BreakerPolicy, *, rate_limited: bool) -> tuple[float, ...]:
+def shares_of(policy: Policy, *, rate_limited: bool) -> tuple[float, ...]:
     """Return the share of each step after a close by probes. Without a step, all calls go at once.
 
     Args:
@@ -85,7 +86,7 @@ class Ramp(msgspec.Struct, array_like=True):
     """Whether there is a ramp only because the tool sent ``Retry-After``."""
 
     @classmethod
-    def begin(cls, policy: BreakerPolicy, now: float, *, rate_limited: bool = False) -> Ramp | None:
+    def begin(cls, policy: Policy, now: float, *, rate_limited: bool = False) -> Ramp | None:
         """Return the ramp of a circuit that closes now. None if its policy has none. For ``rate_limited`` see :func:`shares_of`."""
         rate_limited = rate_limited and not policy.recovery_ramp
         shares = shares_of(policy, rate_limited=rate_limited)
@@ -96,7 +97,7 @@ class Ramp(msgspec.Struct, array_like=True):
         """Why there is a ramp, for the causes. None if the policy has one after every outage."""
         return AFTER_RETRY_AFTER if self.rate_limited else None
 
-    def climb(self, policy: BreakerPolicy, now: float) -> float | None:
+    def climb(self, policy: Policy, now: float) -> float | None:
         """Go to the step that is due. Return the new share, which is 1 after the last step. None: the share stays."""
         shares = shares_of(policy, rate_limited=self.rate_limited)
         while now >= self.began + (self.step + 1) * policy.recovery_ramp_step_s:
@@ -109,7 +110,7 @@ class Ramp(msgspec.Struct, array_like=True):
         self.share = share
         return share
 
-    def follow(self, policy: BreakerPolicy) -> Ramp | None:
+    def follow(self, policy: Policy) -> Ramp | None:
         """Return the ramp under another policy. None if that one has no such step."""
         shares = shares_of(policy, rate_limited=self.rate_limited)
         if self.step >= len(shares):
@@ -122,15 +123,15 @@ class Ramp(msgspec.Struct, array_like=True):
         self.asked += 1
         return admits(self.asked, self.share, 0.0)
 
-    def began_step_at(self, policy: BreakerPolicy) -> float:
+    def began_step_at(self, policy: Policy) -> float:
         """Return when the present step began."""
         return self.began + self.step * policy.recovery_ramp_step_s
 
-    def rest_of_step_s(self, policy: BreakerPolicy, now: float) -> float:
+    def rest_of_step_s(self, policy: Policy, now: float) -> float:
         """Return the seconds until the next step."""
         return max(0.0, self.began_step_at(policy) + policy.recovery_ramp_step_s - now)
 
-    def over(self, policy: BreakerPolicy, now: float) -> bool:
+    def over(self, policy: Policy, now: float) -> bool:
         """Return whether the last step has ended."""
         steps = len(shares_of(policy, rate_limited=self.rate_limited))
         return now >= self.began + steps * policy.recovery_ramp_step_s
@@ -140,7 +141,7 @@ class Ramp(msgspec.Struct, array_like=True):
         self.calls += 1
         self.failed += failed
 
-    def breach(self, policy: BreakerPolicy) -> Cause | None:
+    def breach(self, policy: Policy) -> Cause | None:
         """Return why the circuit opens again, or None."""
         threshold = FAILURE_RATE if policy.failure_rate_threshold is None else policy.failure_rate_threshold
         if self.calls < FEWEST_CALLS or self.failed / self.calls < threshold:

@@ -16,14 +16,15 @@ from switchgear.breaker.evidence import MOST_DENIED, Evidence
 from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.ramp import Ramp
 from switchgear.breaker.states import STATES
-from switchgear.breaker.values import Cause, Count, Instant
+from switchgear.breaker.values import Count, Instant
 from switchgear.breaker.weak import Weak
 from switchgear.breaker.windows import FAILED, SLOW
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.enums import Mode
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
-    from switchgear_schemas.policy import BreakerPolicy
+    from switchgear_schemas.plain_policy import Policy
 
 
 FORMAT: Final = 1
@@ -205,7 +206,7 @@ def save_evidence(evidence: Evidence) -> SavedEvidence:
     )
 
 
-def load_evidence(saved: SavedEvidence, policy: BreakerPolicy, now: float) -> Evidence:
+def load_evidence(saved: SavedEvidence, policy: Policy, now: float) -> Evidence:
     """Return the evidence under a policy, which may be another one than it was counted under.
 
     A run of failures stays, and from then on ends by the window of the new policy. The CUSUM stays if its rates do. The window and its reporters stay if the policy has the same window,

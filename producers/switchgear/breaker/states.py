@@ -10,7 +10,7 @@ from switchgear_schemas.enums import CircuitState, Mode, Verb
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
-    from switchgear_schemas.policy import BreakerPolicy
+    from switchgear_schemas.plain_policy import Policy
 
 
 STATES: Final[tuple[CircuitState, ...]] = ("closed", "open", "half_open", "forced_open", "disabled", "metrics_only")
@@ -50,7 +50,7 @@ COUNTED_S: Final = 60.0
 """How long before a circuit opened its outage began, if its policy counts calls and not seconds."""
 
 
-def outage_began(policy: BreakerPolicy, opened_at: float) -> float:
+def outage_began(policy: Policy, opened_at: float) -> float:
     """Return when the outage began that opened a circuit under ``policy``: at the earliest, as its window is."""
     timed = policy.sliding_window_type == "time"
     return opened_at - (float(policy.sliding_window_size) if timed else COUNTED_S)
@@ -71,7 +71,7 @@ def spread(circuit_id: str, attempt: int) -> float:
     return crc32(f"{circuit_id}#{attempt}".encode(errors="surrogatepass")) / 2**32
 
 
-def wait_s(circuit_id: str, attempt: int, policy: BreakerPolicy) -> float:
+def wait_s(circuit_id: str, attempt: int, policy: Policy) -> float:
     """Return the seconds from open to the first probe.
 
     The formula is ``min(cap, wait * multiplier ** (attempt - 1)) * (1 - jitter * spread)``. ``attempt`` counts from 1. Jitter only
@@ -85,7 +85,7 @@ def wait_s(circuit_id: str, attempt: int, policy: BreakerPolicy) -> float:
     return min(wait, cap) * (1 - policy.jitter * spread(circuit_id, attempt))
 
 
-def open_until(circuit_id: str, attempt: int, policy: BreakerPolicy, now: float, retry_at: float | None) -> float:
+def open_until(circuit_id: str, attempt: int, policy: Policy, now: float, retry_at: float | None) -> float:
     """Return the instant of the first probe.
 
     ``retry_at`` is the end of the longest ``Retry-After`` that the tool asked for. It lengthens the wait up to the cap.

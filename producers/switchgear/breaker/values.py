@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.circuit_ids import circuit_id, tool_circuit
-from switchgear_schemas.enums import (
-    DEFAULT_COUNTED,
-    DEFAULT_MAX_WAIT_S,
-    CircuitState,
-    ErrorClass,
-    Mode,
-    Scope,
-    Status,
-)
+from switchgear_schemas.enums import CircuitState, ErrorClass, Status
 
 if TYPE_CHECKING:
-    from switchgear_schemas.policy import BreakerPolicy
+    from switchgear_schemas.plain_policy import Policy
 
 
 MAX_COUNT: Final = 2**62
@@ -148,7 +141,7 @@ class Result(msgspec.Struct, frozen=True, gc=False):
     credential: str = ""
 
 
-def result_kind(status: Status, error_class: ErrorClass | None, policy: BreakerPolicy) -> ResultKind:
+def result_kind(status: Status, error_class: ErrorClass | None, policy: Policy) -> ResultKind:
     """Return how a call with this status and error class counts under ``policy``.
 
     A cancelled call is of class ``cancelled``, whatever class it names. A timeout without a class is of class ``timeout``, an
@@ -175,7 +168,7 @@ FROM_SERVER: Final[frozenset[ErrorClass]] = ANSWERED | {"server", "rate_limited"
 """Errors in which the server answered, whatever it said of the tool."""
 
 
-def family_result_kind(status: Status, error_class: ErrorClass | None, policy: BreakerPolicy) -> ResultKind:
+def family_result_kind(status: Status, error_class: ErrorClass | None, policy: Policy) -> ResultKind:
     """Return how a call of one of its tools counts for a family, under the family's ``policy``.
 
     A class in ``counted_error_classes`` is a failure. Any other answer of the server is a success, also an error. The rest is
@@ -193,24 +186,6 @@ def family_result_kind(status: Status, error_class: ErrorClass | None, policy: B
     return ResultKind.SUCCESS if kind in FROM_SERVER else ResultKind.IGNORED
 
 
-class Cause(msgspec.Struct, frozen=True):
-    """The rule with its value, threshold and sample, or the actor with a reason. See the contract of the circuits topic."""
-
-    rule: str
-    value: float | None = None
-    threshold: float | None = None
-    sample: int | None = None
-    reporters: int | None = None
-    actor: str | None = None
-    reason: str | None = None
-    failed: int | None = None
-    window_s: float | None = None
-    slow_call_duration_threshold_ms: float | None = None
-    tolerable_failure_rate: float | None = None
-    calls_between_false_opens: float | None = None
-    tools: int | None = None
-
-
 class Counts(msgspec.Struct, frozen=True):
     """The counts of a circuit at one instant: of its window, and in total."""
 
@@ -225,73 +200,13 @@ class Counts(msgspec.Struct, frozen=True):
     total_failed: int
 
 
-class PlainCusum(msgspec.Struct, frozen=True):
-    """The values of a ``Cusum`` without pydantic."""
-
-    tolerable_failure_rate: float = 0.10
-    broken_failure_rate: float = 0.50
-    calls_between_false_opens: float = 1_000_000
-
-
-class PlainPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """The values of a ``BreakerPolicy`` without pydantic, which makes ``import switchgear`` slow. For defaults that need no check.
-
-    A test compares the two, field by field and default by default.
-    """
-
-    consecutive_failures: int | None = None
-    consecutive_auth_failures: int | None = 3
-    failure_count: int | None = None
-    failure_rate_threshold: float | None = None
-    minimum_number_of_calls: int = 20
-    cusum: PlainCusum | None = None
-    slow_call_duration_threshold_ms: float | None = None
-    slow_call_rate_threshold: float | None = None
-    wasted_tokens: int | None = None
-    sliding_window_type: Literal["time", "count"] = "time"
-    sliding_window_size: int | float = 60
-    sliding_window_panes: int | None = None
-    wait_duration_in_open_state_s: float = 60
-    backoff_multiplier: float = 1.0
-    max_wait_duration_in_open_state_s: float = DEFAULT_MAX_WAIT_S
-    jitter: float = 0.0
-    permitted_number_of_calls_in_half_open_state: int = 1
-    success_threshold_to_close: int = 1
-    half_open_decision: Literal["first_failure", "rate"] = "first_failure"
-    max_wait_duration_in_half_open_state_s: float = 30
-    minimum_reporters: int = 1
-    minimum_tools: int = 1
-    recovery_ramp: tuple[float, ...] | None = None
-    retry_after_ramp: tuple[float, ...] | None = None
-    recovery_ramp_step_s: float = 10
-    counted_error_classes: frozenset[ErrorClass] = DEFAULT_COUNTED
-    honor_retry_after: bool = True
-    scope: Scope = "tool"
-    target: str | None = None
-    mode: Mode = "enforce"
-    fallback: tuple[str, ...] = ()
-
-
-LOCAL_TOOLS: Final = PlainPolicy(consecutive_failures=5, cusum=PlainCusum(0.3, 0.8))
-"""``LOCAL_DEFAULT`` without pydantic, which takes time to import and has nothing to check here."""
-LOCAL_FAMILIES: Final = msgspec.structs.replace(
-    LOCAL_TOOLS, minimum_tools=2, counted_error_classes=frozenset({"transport", "timeout"})
-)
-"""``LOCAL_FAMILY_DEFAULT`` without pydantic."""
-
-
-def policy_in_force(policy: PlainPolicy) -> BreakerPolicy:
-    """Return ``policy`` with the type of the contract. A breaker only reads its values."""
-    return cast("BreakerPolicy", policy)
-
-
-def is_split(policy: BreakerPolicy) -> bool:
+def is_split(policy: Policy) -> bool:
     """Return whether the policy keeps several circuits of a tool: of its users, sessions, tenants or targets."""
     return policy.scope != "tool" or policy.target is not None
 
 
 def circuit_id_of(
-    tool_name: str, policy: BreakerPolicy, user_id: str = "", session_id: str = "", target: str = "", tenant: str = ""
+    tool_name: str, policy: Policy, user_id: str = "", session_id: str = "", target: str = "", tenant: str = ""
 ) -> str:
     """Return the id of the circuit that counts a call: the target's if there is one, else by the policy's scope.
 

@@ -22,7 +22,7 @@ from switchgear_schemas.wire import decode_execution
 _encode: Final = msgspec.json.Encoder(enc_hook=str).encode
 _SUCCEEDED: Final = 5
 """Length of a :data:`Succeeded`. An event's item has two parts."""
-_Generations = tuple[int | None, int | None]
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _LAST: Final = 0.999_999_5
 """The last instant of a second. Sums of two clocks are off by a fraction of a microsecond, and must not reach the next second."""
 
@@ -165,15 +165,14 @@ def encode_successes(
     """Encode plain successes, one batch per tool, in the order of each tool. Durations are rounded to microseconds.
 
     Nearly all events are plain successes. Their ids are made in one go, and each event is joined from parts, most of which are made once.
-    This takes a fifth of the time of :func:`encode_event`, and a test compares the results.
+    This takes a third of the time of :func:`encode_event`.
     """
-    heads = {tool: _head(tool) for tool in {item[0] for item in items}}
-    tails = {each: _tail(emitter_id, *each, service) for each in {(own, family) for _, _, _, own, family in items}}
+    parts = _parts(items, emitter_id, service)
     values: list[bytes] = []
     for begin in range(0, len(items), IDS_IN_RUN):
         for calls, second, base in _by_second(items[begin : begin + IDS_IN_RUN], clock_offset):
-            values += _values(calls, heads, tails, second, base)
-    if len(heads) == 1:
+            values += _values(calls, parts, second, base)
+    if len(parts.heads) == 1:
         return [RecordBatch(items[0][0], values)]
     runs: defaultdict[str, list[bytes]] = defaultdict(list)
     for item, value in zip(items, values, strict=True):
@@ -198,14 +197,13 @@ def _by_second(calls: Sequence[Succeeded], offset: float) -> Iterator[tuple[Sequ
         yield run, second, max(second - offset, last - _LAST)
 
 
-def _values(
-    calls: Sequence[Succeeded], heads: dict[str, bytes], tails: dict[_Generations, bytes], second: int, base: float
-) -> list[bytes]:
+def _values(calls: Sequence[Succeeded], parts: _Parts, second: int, base: float) -> list[bytes]:
     """Encode at most :data:`IDS_IN_RUN` calls that ended in the second that began at ``base``."""
     join, (whole, three, after_point) = b"".join, _digits()
     start, endings = metric_id_run()
-    identity = b',"metric_id":"%b' % start
-    at = datetime.fromtimestamp(second, UTC).strftime('","recorded_at":"%Y-%m-%dT%H:%M:%S.').encode()
+    heads, tails = parts.heads, parts.tails
+    identities = {generation: middle + start for generation, middle in parts.middles.items()}
+    at = parts.before_time + datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S.").encode()
     return [
         join(
             (
@@ -214,27 +212,45 @@ def _values(
                 if (took := int((ended - began) * 1e6 + 0.5)) < 1_000_000
                 else b"%d" % (took // 1000),
                 after_point[took % 1000],
-                identity,
+                identities[generation],
                 ending,
                 at,
                 three[(micros := int((ended - base) * 1e6)) // 1000],
                 three[micros % 1000],
-                tails[generation, of_family],
+                tails[of_family],
             )
         )
         for (tool, began, ended, generation, of_family), ending in zip(calls, endings, strict=False)
     ]
 
 
-def _head(tool: str) -> bytes:
-    return b'{"tool_name":%b,"status":"success","execution_time_ms":' % _encode(tool)
+class _Parts(NamedTuple):
+    """What plain successes have in common, encoded."""
+
+    heads: dict[str, bytes]
+    """By tool, what is before the duration."""
+    middles: dict[int | None, bytes]
+    """By generation, what is between the duration and the id."""
+    before_time: bytes
+    """What is between the id and the time."""
+    tails: dict[int | None, bytes]
+    """By the family's generation, what is after the time."""
 
 
-def _tail(emitter_id: str, generation: int | None, family_generation: int | None, service: str) -> bytes:
-    rest = {
-        "emitter_id": emitter_id,
-        "generation": generation,
-        "service": service or None,
-        "family_generation": family_generation,
-    }
-    return b'Z",' + _encode({name: value for name, value in rest.items() if value is not None})[1:]
+def _parts(items: Sequence[Succeeded], emitter_id: str, service: str) -> _Parts:
+    """Cut encoded events at their duration, id and time. The keys can't be in a text, whose quotes are escaped."""
+    heads: dict[str, bytes] = {}
+    middles: dict[int | None, bytes] = {}
+    tails: dict[int | None, bytes] = {}
+    before_time = b""
+    for tool, generation, of_family in {(item[0], item[3], item[4]) for item in items}:
+        if tool in heads and generation in middles and of_family in tails:
+            continue
+        event = Event(tool, "success", 0.5, generation, metric_id="", recorded_at=_EPOCH, family_generation=of_family)
+        event.emitter_id, event.service = emitter_id, service
+        head, duration, rest = _encode(event).partition(b'"execution_time_ms":')
+        middle, identity, rest = rest.removeprefix(b"0.5").partition(b'"metric_id":"')
+        before, time, tail = rest.partition(b'"recorded_at":"')
+        heads[tool], middles[generation], before_time = head + duration, middle + identity, before + time
+        tails[of_family] = tail.removeprefix(b"1970-01-01T00:00:00")
+    return _Parts(heads, middles, before_time, tails)

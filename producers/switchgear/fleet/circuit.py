@@ -113,8 +113,6 @@ class LiveCircuit:
         row.overdue_after_ms = limit_ms = overdue_after_ms(policy, self.durations)
         counts = msgspec.structs.asdict(breaker.counts(now))
         counts |= {"rejected": row.rejected, "total_calls": row.total_calls, "total_failed": row.total_failed}
-        if cause is None and breaker.cause is not None:
-            cause = Cause(**msgspec.structs.asdict(breaker.cause))
         record = Circuit(
             circuit_id=row.circuit_id,
             tool_name=row.tool_name,
@@ -124,7 +122,7 @@ class LiveCircuit:
             previous_state=breaker.previous_state,
             version=row.version,
             generation=breaker.generation,
-            cause=cause,
+            cause=cause or breaker.cause,
             changed_at=_instant(breaker.changed_at),
             open_until=None if breaker.open_until is None else _instant(breaker.open_until),
             attempt=breaker.attempt,

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 from switchgear.breaker import Breaker, ProbeLease, Result, ResultKind, Transition, family_result_kind
 from switchgear.breaker.states import PASSING, outage_began
 from switchgear.breaker.values import MAX_COUNT
-from switchgear.breaker.values import Cause as BreakerCause
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.commands import fold_command
 from switchgear.fleet.log import (
@@ -330,7 +329,7 @@ class FleetFold:
             since, row.outage_at = row.outage_at, None
             if since is None:
                 return
-            cause = BreakerCause(rule="family_recovered", actor=None, reason=row.tool_name)
+            cause = Cause(rule="family_recovered", actor=None, reason=row.tool_name)
             for live in self.registry.open_of_family(row.tool_name):
                 if live.breaker.changed_at < since or live.row.clock > now:  # a replay: the row has what came later
                     continue

@@ -9,9 +9,11 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.enums import CircuitScope, CircuitState, Mode
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.explain import in_brief
 
 
 class UnreadableCircuitError(SwitchgearError):
@@ -32,28 +34,6 @@ class LeaseView:
 
 
 @dataclass(frozen=True, slots=True)
-class CauseView:
-    """Why a circuit changed its state."""
-
-    rule: str
-    value: float | None = None
-    threshold: float | None = None
-    sample: int | None = None
-    actor: str | None = None
-    reason: str | None = None
-
-    def __str__(self) -> str:
-        if self.actor:
-            return f"{self.rule} by {self.actor}" + (f": {self.reason}" if self.reason else "")
-        if self.value is None:
-            return self.reason or self.rule
-        words = f"{self.rule} {self.value:g}"
-        if self.threshold is not None:
-            words += f" reached {self.threshold:g}"
-        return words + (f" over {self.sample} calls" if self.sample else "")
-
-
-@dataclass(frozen=True, slots=True)
 class CircuitView:
     """One circuit as the fleet sees it. The last six fields follow from the others. ``passes`` is the decision about a plain call."""
 
@@ -64,7 +44,7 @@ class CircuitView:
     generation: Annotated[int, msgspec.Meta(ge=0)]
     changed_at: Instant
     scope: CircuitScope = "tool"
-    cause: CauseView | None = None
+    cause: Cause | None = None
     open_until: Instant | None = None
     attempt: int = 0
     leases: tuple[LeaseView, ...] = ()
@@ -99,7 +79,7 @@ class CircuitView:
     def __post_init__(self) -> None:
         overrides = self.mode in _NOT_ENFORCED or self.state in _NOT_ENFORCED
         forced = not overrides and "forced_open" in {self.mode, self.state}
-        object.__setattr__(self, "reason", "" if self.cause is None else str(self.cause))
+        object.__setattr__(self, "reason", in_brief(self.cause))
         closed = self.state == "closed" and not forced
         object.__setattr__(self, "passes", overrides or (closed and self.admitted_share == 1))
         object.__setattr__(self, "recovers", closed and not self.passes)
@@ -206,6 +186,6 @@ def denial(circuit_id: str) -> CircuitView:
         version=0,
         generation=0,
         changed_at=Instant(0),
-        cause=CauseView("state_unavailable", reason=UNAVAILABLE),
+        cause=Cause("state_unavailable", reason=UNAVAILABLE),
         mode="forced_open",
     )

@@ -22,14 +22,14 @@ import msgspec
 from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind
 from switchgear.breaker.snapshot import SnapshotError
 from switchgear.breaker.states import PASSING
-from switchgear.breaker.values import ANSWERED, LOOKED_AT, MAX_COUNT, Count, PlainPolicy, policy_in_force
+from switchgear.breaker.values import ANSWERED, LOOKED_AT, MAX_COUNT, Count
 from switchgear.guard.rejections import Caller, Rejection
 from switchgear.runtime.fork import call_in_child
+from switchgear_schemas.plain_policy import PlainPolicy
 
 if TYPE_CHECKING:
     from switchgear.guard.local_circuits import LocalCircuit
     from switchgear_schemas.enums import ErrorClass, Status
-    from switchgear_schemas.policy import BreakerPolicy
 
 MOST_RUNS: Final = 4_096
 FORGET_S: Final = 3_600.0
@@ -90,20 +90,18 @@ def credential_kind(status: Status, error_class: ErrorClass | None) -> ResultKin
 
 
 @lru_cache(maxsize=64)
-def rules(limit: int, *, of_server: bool) -> BreakerPolicy:
+def rules(limit: int, *, of_server: bool) -> PlainPolicy:
     """Return when a credential is refused after ``limit`` rejected calls in a row, and when it is tried again.
 
     A server's calls must be of two tools: a person may lack the right to one tool. A probe may take two minutes, because a person
     may have to permit it first.
     """
-    return policy_in_force(
-        PlainPolicy(
-            consecutive_failures=limit,
-            minimum_tools=2 if of_server else 1,
-            sliding_window_size=FORGET_S,
-            backoff_multiplier=2.0,
-            max_wait_duration_in_half_open_state_s=120,
-        )
+    return PlainPolicy(
+        consecutive_failures=limit,
+        minimum_tools=2 if of_server else 1,
+        sliding_window_size=FORGET_S,
+        backoff_multiplier=2.0,
+        max_wait_duration_in_half_open_state_s=120,
     )
 
 

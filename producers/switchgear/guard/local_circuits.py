@@ -10,22 +10,15 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from switchgear.arguments import is_policy, shown
 from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result, ResultKind, Transition
-from switchgear.breaker.values import (
-    LOCAL_TOOLS,
-    LOOKED_AT,
-    MAX_CIRCUITS_PER_TOOL,
-    Cause,
-    PlainPolicy,
-    circuit_id_of,
-    is_split,
-    policy_in_force,
-)
+from switchgear.breaker.values import LOOKED_AT, MAX_CIRCUITS_PER_TOOL, circuit_id_of, is_split
 from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
 from switchgear.redaction import redact
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.circuit_ids import read_circuit_id, tool_circuit
 from switchgear_schemas.enums import CircuitScope, CircuitState, ErrorClass
+from switchgear_schemas.plain_policy import LOCAL_TOOLS, PlainPolicy, Policy
 
 if TYPE_CHECKING:
     from switchgear.policies.policy_set import PolicySet
@@ -40,26 +33,24 @@ LocalPolicies: TypeAlias = "BreakerPolicy | Mapping[str, BreakerPolicy] | Callab
 """One policy for all tools, or by tool name (the rest have the default), or a function, or a policy set. Only a policy set has
 policies for families, too."""
 
-_DEFAULT: Final = policy_in_force(LOCAL_TOOLS)
 
-
-def policy_of(policies: LocalPolicies | None) -> Callable[[str], BreakerPolicy]:
+def policy_of(policies: LocalPolicies | None) -> Callable[[str], Policy]:
     """Return the function from a tool to its policy that ``policies`` stand for.
 
     If a user's function fails or returns something else, that is logged, and the tool gets the default policy.
     """
     if policies is None:
-        return lambda _tool: _DEFAULT
+        return lambda _tool: LOCAL_TOOLS
     if isinstance(policies, Mapping):
         named = dict(policies)
-        return lambda tool: named.get(tool, _DEFAULT)
-    of_set: Callable[[str], BreakerPolicy] | None = getattr(policies, "effective", None)
+        return lambda tool: named.get(tool, LOCAL_TOOLS)
+    of_set: Callable[[str], Policy] | None = getattr(policies, "effective", None)
     if of_set is not None:
         return of_set
     if not callable(policies):
         return lambda _tool: cast("BreakerPolicy", policies)
 
-    def effective(tool: str) -> BreakerPolicy:
+    def effective(tool: str) -> Policy:
         try:
             found = policies(tool)
             if is_policy(found):
@@ -68,7 +59,7 @@ def policy_of(policies: LocalPolicies | None) -> Callable[[str], BreakerPolicy]:
         except Exception as raised:  # noqa: BLE001 - a user's function may fail; the call must not
             error = raised
         complaints.warning(f"the function of policies has no policy for {tool!r}, which gets the default policy", error)
-        return _DEFAULT
+        return LOCAL_TOOLS
 
     return effective
 
@@ -188,7 +179,7 @@ class _ToolCircuits:
 
     __slots__ = ("circuits", "policy")
 
-    def __init__(self, policy: BreakerPolicy) -> None:
+    def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.circuits: dict[str, LocalCircuit] = {}
 
@@ -221,7 +212,7 @@ class LocalBreakers:
         self._limit_per_tool = limit_per_tool
         self._lock = threading.RLock()  # the user's function of policies runs while it is held, and may call a tool
         self._tools: dict[str, _ToolCircuits] = {}
-        self._uncounted = LocalCircuit(Breaker("", policy_in_force(PlainPolicy(mode="disabled")), 0.0))
+        self._uncounted = LocalCircuit(Breaker("", PlainPolicy(mode="disabled"), 0.0))
         self.on_move: Callable[[Transition], None] | None = None
         """Called with every change of a circuit made from here on, with the circuit's lock held."""
         self.on_new_tool: Callable[[str], None] | None = None
@@ -324,5 +315,5 @@ class LocalBreakers:
                 del self.circuits[tool]
 
 
-def _circuit_id(tool: str, policy: BreakerPolicy, caller: Caller) -> str:
+def _circuit_id(tool: str, policy: Policy, caller: Caller) -> str:
     return circuit_id_of(tool, policy, caller.user_id, caller.session_id or "", caller.target, caller.tenant)

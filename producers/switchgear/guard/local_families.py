@@ -7,30 +7,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from switchgear.breaker import Breaker, Transition
 from switchgear.breaker.states import COUNTED_S, outage_began
-from switchgear.breaker.values import LOCAL_FAMILIES, Cause, PlainPolicy, policy_in_force
 from switchgear.guard.families import Family, family_finder
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit, LocalPolicies
 from switchgear.runtime.fork import call_in_child
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.circuit_ids import circuit_id as id_of
 from switchgear_schemas.enums import CircuitState
-
-if TYPE_CHECKING:
-    from switchgear_schemas.policy import BreakerPolicy
-
+from switchgear_schemas.plain_policy import LOCAL_FAMILIES, PlainPolicy, Policy
 
 MAX_FAMILIES: Final = 1_000
 """The most circuits. Invented names can't make more: the calls of one more family pass uncounted by it."""
-_DEFAULT: Final = policy_in_force(LOCAL_FAMILIES)
 
 
-def family_policy_of(policies: LocalPolicies | None) -> Callable[[str], BreakerPolicy]:
+def family_policy_of(policies: LocalPolicies | None) -> Callable[[str], Policy]:
     """Return the function from a family to its policy: that of a policy set, else the default for all."""
-    found: Callable[[str], BreakerPolicy] | None = getattr(policies, "effective_family", None)
-    return found or (lambda _family: _DEFAULT)
+    found: Callable[[str], Policy] | None = getattr(policies, "effective_family", None)
+    return found or (lambda _family: LOCAL_FAMILIES)
 
 
 class LocalFamilies:
@@ -49,7 +45,7 @@ class LocalFamilies:
         self._clock = clock
         self._lock = threading.RLock()
         self._circuits: dict[str, LocalCircuit] = {}
-        self._uncounted = LocalCircuit(Breaker("", policy_in_force(PlainPolicy(mode="disabled")), 0.0))
+        self._uncounted = LocalCircuit(Breaker("", PlainPolicy(mode="disabled"), 0.0))
         self._outages: dict[str, float] = {}
         """By circuit id, when the outage of an open family began."""
         self._fleet_outages: dict[str, float] = {}

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import msgspec
 
 from switchgear.breaker.ramp import RECOVERY, is_recovery
-from switchgear.breaker.values import Cause
 from switchgear.guard.targets import plain
 from switchgear.model_text import data_for_model, error_in_words, name_for_model, rule_in_words
 from switchgear.redaction import one_line, redact
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.enums import CircuitScope, CircuitState
 from switchgear_schemas.errors import SwitchgearError
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from pydantic import ValidationError
+import msgspec
 
-from switchgear_schemas.circuit import Cause
+from switchgear_schemas.cause import Cause
 from switchgear_sinks.repository.queries import Conditions, microseconds, select
 from switchgear_sinks.store import Database
 
@@ -139,9 +139,12 @@ def _circuit(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+_decode_cause: Final = msgspec.json.Decoder(Cause, strict=False).decode
+
+
 def _cause(text: str) -> dict[str, Any] | None:
     """Return the cause as in a circuit's record; None if another producer's metadata has something else."""
     try:
-        return Cause.model_validate_json(text).model_dump()
-    except ValidationError:
+        return msgspec.structs.asdict(_decode_cause(text))
+    except msgspec.MsgspecError:
         return None

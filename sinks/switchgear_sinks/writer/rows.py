@@ -137,7 +137,7 @@ _NULL: Final = b"null"
 _MOST_EMITTER: Final = 128
 
 
-class StrictExecution(wire.Execution, frozen=True, gc=False, forbid_unknown_fields=True):
+class StrictExecution(wire.Execution, gc=False, forbid_unknown_fields=True):
     """An execution that ClickHouse can read as it is: without unknown fields, and with a zone in its time."""
 
     recorded_at: _Aware | None = None

@@ -60,7 +60,7 @@ def opened(path, hook):
 def after_the_wait(path):
     """Let the waits of all circuits in the file be over, as a minute would."""
     from switchgear.breaker import Breaker  # noqa: PLC0415
-    from switchgear.breaker.values import Cause  # noqa: PLC0415
+    from switchgear_schemas.cause import Cause  # noqa: PLC0415
     from switchgear_schemas.policy import LOCAL_DEFAULT  # noqa: PLC0415
 
     with State(path) as state:

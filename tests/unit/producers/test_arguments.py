@@ -20,9 +20,9 @@ from switchgear import (
     Switchgear,
     SwitchgearError,
 )
-from switchgear.breaker.values import PlainPolicy
 from switchgear.telemetry.hooks import HookList
 from switchgear.testing import InMemoryFleet
+from switchgear_schemas.plain_policy import PlainPolicy
 from tests.support.table import table
 
 POLICY = BreakerPolicy(consecutive_failures=1)

@@ -109,3 +109,10 @@ def test_unknown_fields_of_a_circuit_record_are_ignored():
 def test_the_version_of_a_circuit_starts_at_one():
     with pytest.raises(ValidationError, match="version"):
         Circuit(circuit_id="t", tool_name="t", state="open", version=0, generation=0, changed_at=NOON)
+
+
+def test_a_wrong_value_in_a_cause_is_refused_with_its_place():
+    written = {"circuit_id": "t", "tool_name": "t", "state": "open", "version": 1, "generation": 1, "changed_at": NOON}
+    with pytest.raises(ValidationError, match=r"Expected `int | null`, got `str` - at `\$\.sample`") as refused:
+        Circuit.model_validate({**written, "cause": {"rule": "cusum", "sample": "many"}})
+    assert refused.value.errors()[0]["loc"] == ("cause",)

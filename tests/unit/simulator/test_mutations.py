@@ -8,7 +8,6 @@ from switchgear.breaker import Breaker, ResultKind, family_result_kind
 from switchgear.breaker.evidence import Evidence
 from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.ramp import Ramp
-from switchgear.breaker.values import Cause
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.family_run import FamilyRun
 from switchgear.fleet.fold import FleetFold
@@ -19,6 +18,7 @@ from switchgear.guard.decision import CircuitDecision
 from switchgear.guard.families import FamilyPermit
 from switchgear.guard.fleet_circuits import FleetCircuits, fleet_answer
 from switchgear.testing.worker import MemoryWorker
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.policy import FLEET_DEFAULT, Cusum
 from tests.simulator.__main__ import agreement

@@ -307,14 +307,14 @@ function contradictionInCountWindow(policy: Policy, judgesRates: boolean): strin
 
 /** Of one process's own circuits: frameworks hide a model's mistakes in errors of unknown kind, which the fleet's rates take for an outage. */
 const LOCAL_CUSUM = { tolerable_failure_rate: 0.3, broken_failure_rate: 0.8 };
+const LOCAL_RULES = { consecutive_failures: 5, cusum: LOCAL_CUSUM };
 
 /** The default of one process's own circuits: open after five failures in a row, or by the CUSUM, wait 60 s, make one probe. */
-export const LOCAL_DEFAULT: Policy = policyOf({ consecutive_failures: 5, cusum: LOCAL_CUSUM });
+export const LOCAL_DEFAULT: Policy = policyOf(LOCAL_RULES);
 
 /** The default of one process's own circuits of families: the same rules, if more than one tool failed. */
 export const LOCAL_FAMILY_DEFAULT: Policy = policyOf({
-  consecutive_failures: 5,
-  cusum: LOCAL_CUSUM,
+  ...LOCAL_RULES,
   minimum_tools: 2,
   counted_error_classes: ["transport", "timeout"],
 });

@@ -21,19 +21,20 @@ from switchgear.breaker import Breaker, BreakerPermit, BreakerRejection, Result,
 from switchgear.breaker.cusum import solve
 from switchgear.breaker.ramp import admits, in_words, phase_of
 from switchgear.breaker.states import wait_s
-from switchgear.breaker.values import Cause, family_result_kind
+from switchgear.breaker.values import family_result_kind
 from switchgear.classify.by_code import _MCP, class_of_status
 from switchgear.classify.result import classify_result, outage_in_text
 from switchgear.classify.tool_failure import META_KEY, is_refusal, tool_failure
 from switchgear.classify.waits import from_headers, in_data
-from switchgear.follower.view import CauseView
 from switchgear.guard.rejections import Rejection
 from switchgear.guard.targets import host_of, target_of
 from switchgear.model_text import data_for_model, error_in_words, name_for_model, rule_in_words
 from switchgear.prompts import Unavailable, listed_name, notice
 from switchgear.redaction import one_line, redact
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.enums import CircuitScope, ErrorClass, Status
+from switchgear_schemas.explain import in_brief
 from switchgear_schemas.families import family_of
 from switchgear_schemas.globs import matches
 from switchgear_schemas.policy import LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT, BreakerPolicy, Cusum
@@ -626,18 +627,18 @@ def answers() -> dict[str, Any]:
         "circuit_ids": [[*name, circuit_id(*name)] for name in CIRCUITS],
         "hosts": [[url, host_of(url)] for url in URLS],
         "targets": [[rule, value, target_of(rule, value)] for rule in RULES for value in ARGUMENTS],
-        "causes": [[_values(cause), str(cause)] for cause in CAUSES],
+        "causes": [[_values(cause), in_brief(cause)] for cause in CAUSES],
         "numbers": [[value, f"{value:g}", f"{value:.4g}"] for value in NUMBERS],
     }
 
 
 CAUSES = [
-    CauseView("command", actor="ann", reason="maintenance"),
-    CauseView("command", actor="ann"),
-    CauseView("wait_elapsed"),
-    CauseView("failure_rate", 0.62345678, 0.5, 40),
-    CauseView("cusum", 12.5),
-    CauseView("x", reason="why"),
+    Cause("command", actor="ann", reason="maintenance"),
+    Cause("command", actor="ann"),
+    Cause("wait_elapsed"),
+    Cause("failure_rate", 0.62345678, 0.5, 40),
+    Cause("cusum", 12.5),
+    Cause("x", reason="why"),
 ]
 
 
@@ -650,7 +651,7 @@ def _class(found: Any) -> str | None:
     return None if found is None else found.error_class
 
 
-def _values(cause: CauseView | Cause) -> dict[str, Any]:
+def _values(cause: Cause) -> dict[str, Any]:
     return {
         name: value
         for name in ("rule", "value", "threshold", "sample", "actor", "reason")

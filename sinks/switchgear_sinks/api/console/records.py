@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from switchgear.follower.view import CauseView, CircuitView, Instant, decode_as, read_instant
+from switchgear.follower.view import CircuitView, Instant, decode_as, read_instant
 from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.explain import explain
 
@@ -26,23 +26,9 @@ _COMMAND_OF: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedCause(CauseView):
-    """Why a circuit changed its state, with everything that the sentence about it needs."""
-
-    reporters: int | None = None
-    tools: int | None = None
-    failed: int | None = None
-    window_s: float | None = None
-    slow_call_duration_threshold_ms: float | None = None
-    tolerable_failure_rate: float | None = None
-    calls_between_false_opens: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class RecordedCircuit(CircuitView):
     """One circuit with the fields that a decision about a call does not need."""
 
-    cause: RecordedCause | None = None
     previous_state: str | None = None
     stands_until: Instant | None = None
 

@@ -3,7 +3,7 @@
 import pytest
 
 from switchgear.breaker import Breaker, Result, ResultKind
-from switchgear.breaker.values import Cause
+from switchgear_schemas.cause import Cause
 from switchgear_schemas.policy import BreakerPolicy
 
 RECOVERED = Cause("family_recovered")

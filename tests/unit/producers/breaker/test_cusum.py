@@ -6,7 +6,7 @@ import pytest
 
 from switchgear.breaker import Breaker, Result, ResultKind
 from switchgear.breaker.cusum import Detector, solution, solve
-from switchgear.breaker.values import LOCAL_TOOLS, PlainCusum
+from switchgear_schemas.plain_policy import LOCAL_TOOLS, PlainCusum
 from switchgear_schemas.policy import LOCAL_DEFAULT, BreakerPolicy, Cusum
 from tests.support.cusum import run_length
 from tests.support.table import table

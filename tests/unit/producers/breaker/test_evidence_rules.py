@@ -5,7 +5,7 @@ import random
 import pytest
 
 from switchgear.breaker import Breaker, Result, ResultKind
-from switchgear.breaker.values import LOCAL_TOOLS
+from switchgear_schemas.plain_policy import LOCAL_TOOLS
 from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT, BreakerPolicy, Cusum
 
 OK = Result()

@@ -20,8 +20,9 @@ AT = 1_700_000_000.125
 WHO = {"emitter_id": "planner@host-1", "service": "planner"}
 
 
-def test_an_event_has_every_field_of_a_tool_execution_but_the_one_that_a_gateway_writes():
-    assert set(Event.__struct_fields__) == set(ToolExecution.model_fields) - {"reporter"}
+def test_an_event_has_every_field_of_a_tool_execution_and_sends_none_that_a_gateway_writes():
+    assert set(Event.__struct_fields__) == set(ToolExecution.model_fields)
+    assert b"reporter" not in encode_event(Event("t", "success"), AT, **WHO)
 
 
 def test_an_event_and_a_tool_execution_have_the_same_defaults():

@@ -119,12 +119,19 @@ def test_a_token_for_some_tools_may_send_for_these_only():
 
 def test_one_token_is_one_reporter_whatever_its_executions_say():
     principal = Principal("acme", EMITTER, credential="token abc")
-    given = ({}, {"reporter": "forged"}, {"reporter": None}, {"emitter_id": "forged"}, {"emitter_id": ""})
+    given = (
+        {},
+        {"reporter": "forged"},
+        {"reporter": None},
+        {"reporter": ""},
+        {"emitter_id": "forged"},
+        {"emitter_id": ""},
+    )
     found = [
         decode_execution(value) for _, value in sent(checked(*(WHOLE | each for each in given), principal=principal))
     ]
     assert [each.counted_reporter for each in found] == ["token abc"] * len(given)
-    assert [each.emitter_id for each in found] == ["agent-1", "agent-1", "agent-1", "forged", "acme"]
+    assert [each.emitter_id for each in found] == ["agent-1", "agent-1", "agent-1", "agent-1", "forged", "acme"]
     twice = json.dumps(WHOLE).encode()[:-1] + b',"reporter":"a","reporter":null} \r\n'
     for value in (twice, twice.replace(b"null", b'"b"')):
         assert decode_execution(sent(check_executions([value], principal))[0][1]).reporter == "token abc"

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from switchgear import BreakerPolicy, CircuitOpenError, FunctionHooks, Switchgear
-from switchgear.breaker.values import PlainCusum, PlainPolicy
 from switchgear.guard.families import Family
 from switchgear.guard.local_families import MAX_FAMILIES, family_policy_of
 from switchgear.policies import PolicySet
+from switchgear_schemas.plain_policy import PlainCusum, PlainPolicy
 from switchgear_schemas.policy import LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT
 from tests.support.clock import Clock
 from tests.support.tool_server import SERVER, ToolServer, call_all

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from switchgear import Emitter
-from switchgear.breaker.values import Cause
 from switchgear.emitter.encode import encode_event
 from switchgear.guard.refusal_summary import RefusalReporter
 from switchgear.guard.rejections import Caller, Rejection
+from switchgear_schemas.cause import Cause
 from tests.support.clock import Clock
 
 

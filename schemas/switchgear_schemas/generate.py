@@ -1,0 +1,165 @@
+"""Python source that is generated from the models: ``python -m switchgear_schemas.generate schemas``.
+
+The SDK must not import pydantic, which takes longer than the rest of ``import switchgear``. People want its conversions and errors. So a
+record that both need has one model, and this module writes the other: the struct of a policy's values, and an execution's fields for pydantic.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from switchgear_schemas.enums import DEFAULT_COUNTED, ErrorClass, Evidence, Mode, Scope, ServedBy, Status
+from switchgear_schemas.policy import LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT, BreakerPolicy, Cusum
+from switchgear_schemas.wire import Execution
+
+_NAMED: Final[dict[Any, str]] = {
+    ErrorClass: "ErrorClass",
+    Evidence: "Evidence",
+    Mode: "Mode",
+    Scope: "Scope",
+    ServedBy: "ServedBy",
+    Status: "Status",
+    Cusum: "PlainCusum",
+    NoneType: "None",
+}
+_HEAD: Final = '''"""A policy's values without pydantic. Generated from ``switchgear_schemas.policy`` by ``make schemas``: change that module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from switchgear_schemas.enums import DEFAULT_COUNTED, ErrorClass, Mode, Scope
+
+if TYPE_CHECKING:
+    from switchgear_schemas.policy import BreakerPolicy, Cusum
+'''
+_TAIL: Final = '''
+Policy: TypeAlias = "PlainPolicy | BreakerPolicy"
+"""The rules of a circuit, as a breaker reads them."""
+CusumRule: TypeAlias = "PlainCusum | Cusum"
+"""The rates of a CUSUM, as a breaker reads them."""
+'''
+
+
+def plain_policy() -> str:
+    """Return the source of ``plain_policy.py``."""
+    structs = [
+        _struct("PlainCusum", Cusum, "The values of a ``Cusum``."),
+        _struct("PlainPolicy", BreakerPolicy, "The values of a ``BreakerPolicy``, for defaults that need no check."),
+    ]
+    defaults = "".join(
+        f'{name}: Final = {_made("PlainPolicy", default, 0)}\n"""``{of}``."""\n'
+        for name, of, default in (
+            ("LOCAL_TOOLS", "LOCAL_DEFAULT", LOCAL_DEFAULT),
+            ("LOCAL_FAMILIES", "LOCAL_FAMILY_DEFAULT", LOCAL_FAMILY_DEFAULT),
+        )
+    )
+    return "\n\n".join([_HEAD, *structs, defaults]).rstrip() + "\n" + _TAIL
+
+
+_EXECUTION_HEAD: Final = '''"""The fields of an execution for pydantic. Generated from ``switchgear_schemas.wire`` by ``make schemas``: change that module."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from switchgear_schemas.enums import ErrorClass, Evidence, ServedBy, Status
+
+
+class ExecutionFields(BaseModel):
+    """The fields with their limits and defaults. A field that may be null is null by default."""
+
+'''
+_LIMITS: Final = ("ge", "le", "min_length", "max_length")
+
+
+def execution_fields() -> str:
+    """Return the source of ``execution_fields.py``."""
+    hints = get_type_hints(Execution, include_extras=True)
+    fields = [_pydantic_field(each, hints[each.name]) for each in msgspec.structs.fields(Execution)]
+    return _EXECUTION_HEAD + "".join(fields)
+
+
+def _pydantic_field(field: msgspec.structs.FieldInfo, annotation: Any) -> str:
+    given = {} if field.required else {"default": _text(field.default)}
+    metas, kind = list(annotation.__metadata__), annotation.__origin__
+    if NoneType in get_args(kind):
+        (kind,) = (each for each in get_args(kind) if each is not NoneType)
+    if get_origin(kind) is Annotated:
+        metas += kind.__metadata__
+    given |= {limit: _text(value) for meta in metas for limit in _LIMITS if (value := getattr(meta, limit)) is not None}
+    shown = _type(kind) + (" | None" if given.get("default") == "None" else "")
+    if given.keys() <= {"default"}:
+        return f"    {field.name}: {shown}{' = ' + given['default'] if given else ''}\n"
+    return f"    {field.name}: {shown} = Field({', '.join(f'{name}={value}' for name, value in given.items())})\n"
+
+
+def _struct(name: str, model: type[BaseModel], docstring: str) -> str:
+    fields = [f"    {field}: {_type(info.annotation)} = {_value(info)}\n" for field, info in model.model_fields.items()]
+    return f'class {name}(Struct, frozen=True, kw_only=True):\n    """{docstring}"""\n\n{"".join(fields)}'
+
+
+def _type(annotation: Any) -> str:
+    """Return an annotation without the limits that only a check needs."""
+    if annotation in _NAMED:
+        return _NAMED[annotation]
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is None:
+        return str(annotation.__name__)
+    if origin is Annotated:
+        return _type(inner[0])
+    if origin is Literal:
+        return f"Literal[{', '.join(map(_text, inner))}]"
+    if origin in (dict, frozenset, tuple):
+        return f"{origin.__name__}[{', '.join('...' if each is ... else _type(each) for each in inner)}]"
+    return " | ".join(map(_type, inner))
+
+
+def _value(info: FieldInfo) -> str:
+    return "DEFAULT_COUNTED" if info.default is DEFAULT_COUNTED else _text(info.default)
+
+
+def _text(value: object) -> str:
+    """Return a constant as ruff formats it."""
+    if isinstance(value, frozenset):
+        return f"frozenset({{{', '.join(map(_text, sorted(value)))}}})"
+    if isinstance(value, str):
+        return f'"{value}"'
+    return f"{value:_}" if type(value) is int else repr(value)
+
+
+def _made(name: str, model: BaseModel, depth: int) -> str:
+    """Return the call that makes a struct with the values of ``model``. Defaults are left out."""
+    indent = "    " * (depth + 1)
+    lines = [
+        f"{indent}{field}={_made('PlainCusum', value, depth + 1) if isinstance(value, Cusum) else _text(value)},\n"
+        for field, value in model
+        if value != type(model).model_fields[field].default
+    ]
+    return f"{name}(\n{''.join(lines)}{'    ' * depth})"
+
+
+SOURCES: Final = {"plain_policy.py": plain_policy, "execution_fields.py": execution_fields}
+
+
+def main(folder: str) -> None:
+    """Write the generated modules into the package, whose folder is in ``folder``."""
+    for name, source in SOURCES.items():
+        (Path(folder) / "switchgear_schemas" / name).write_text(source())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
