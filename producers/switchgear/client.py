@@ -13,10 +13,11 @@ from switchgear.classify import Classifier
 from switchgear.emitter.shutdown import EXIT_TIMEOUT_S
 from switchgear.fallback import Chains
 from switchgear.follower.view import CircuitView
+from switchgear.guard.attempts import PendingProbe
 from switchgear.guard.caller_errors import DEFAULT_MAX_CALLER_ERRORS
 from switchgear.guard.calls import Calling
 from switchgear.guard.credentials import Credentials
-from switchgear.guard.decision import CircuitDecision, PendingProbe
+from switchgear.guard.decision import CircuitDecision
 from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.guard.fleet_state import STATE_MAX_AGE_S, Availability, OnStateUnavailable
 from switchgear.guard.local_circuits import LocalBreakers, LocalPolicies

@@ -14,8 +14,8 @@ from switchgear.classify import IGNORE, Classification
 from switchgear.classify.classification import checked
 from switchgear.classify.result import classify_result, result_text, says_failed
 from switchgear.fallback import resolved
+from switchgear.guard.attempts import PendingProbe
 from switchgear.guard.caller_errors import CALLER_CLASSES
-from switchgear.guard.decision import PendingProbe
 from switchgear.guard.permits import CallReport, Permit
 from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
 from switchgear.guard.targets import target_of_call

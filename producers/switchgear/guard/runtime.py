@@ -18,8 +18,9 @@ from switchgear.caching.repeated_calls import DuplicateCounter
 from switchgear.caching.single_flight import SingleFlight
 from switchgear.classify.result import text_rule
 from switchgear.fallback import NO_GROUP, Chains, FallbackMap, Group, StandIns
+from switchgear.guard.attempts import PendingProbe
 from switchgear.guard.caller_errors import CallerErrorLimit, CallerErrors, run_name
-from switchgear.guard.decision import CircuitDecision, PendingProbe
+from switchgear.guard.decision import CircuitDecision
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
 from switchgear.guard.targets import target_of
@@ -286,9 +287,10 @@ class Runtime:
         A guard calls that fallback itself. A caller who asks for a permit has to know its name.
         """
         if refusal.source in {"local", "fleet"}:
-            named = next((tool for tool in self.chain(refusal.tool) if not self.is_open(tool)), None)
-            if named is not None:
-                refusal = msgspec.structs.replace(refusal, fallback=named)
+            for tool in self.chain(refusal.tool):
+                if not self.is_open(tool):
+                    refusal = msgspec.structs.replace(refusal, fallback=tool)
+                    break
         self.refused(refusal, caller=caller)
         return refusal
 
@@ -310,7 +312,7 @@ class Runtime:
 
     def _after_answer(self, pending: PendingProbe) -> Permit | Rejection:
         session = session_of(self)
-        limit = self.caller_error_limit(session, pending.caller.session_id)
+        limit = self.caller_error_limit(session, pending.attempt.caller.session_id)
         return self._counted(self.decision.after_answer(pending), session, limit)
 
     def caller_error_limit(self, session: Session | None, session_id: str | None = None) -> CallerErrorLimit | None:
