@@ -165,30 +165,7 @@ class FleetCircuits:
 
     def rejection(self, view: CircuitView, tool: str | None = None) -> Rejection:
         """Return the refusal of a call by ``view``. If that is a family's circuit, say which ``tool`` was called."""
-        wait = None
-        if view.open_until is not None and view.state != "half_open":
-            left = view.open_until - self.wall()
-            wait = left if left > 0 else None
-        reason = view.reason
-        if view.recovers:
-            reason = in_words(view.admitted_share, None if view.cause is None else view.cause.reason)
-        return Rejection(  # by position: with so many names CPython passes them in a dict, which takes longer
-            tool or view.tool_name,
-            "forced_open" if view.forced else view.state,
-            "fleet",
-            reason,
-            wait,
-            view.last_error,
-            None,
-            view.generation,
-            view.scope,
-            None,
-            view.tool_name if view.scope == "family" else None,
-            0,
-            read_circuit_id(view.circuit_id).whose if view.scope == "target" else "",
-            view.last_error_class,
-            self._include_last_error,
-        )
+        return refusal_by(view, tool or view.tool_name, self.wall(), self._include_last_error)
 
     # -- requests for probes, and leases ------------------------------------------------------------------------------
 
@@ -259,6 +236,34 @@ def is_commanded(view: CircuitView | None) -> bool:
     """
     return view is not None and (
         view.overrides or view.forced or (view.cause is not None and view.cause.rule == "command")
+    )
+
+
+def refusal_by(view: CircuitView, tool: str, now: float, include_last_error: bool) -> Rejection:
+    """Return the refusal of a call of ``tool`` by ``view`` at ``now`` (seconds since 1970)."""
+    wait = None
+    if view.open_until is not None and view.state != "half_open":
+        left = view.open_until - now
+        wait = left if left > 0 else None
+    reason = view.reason
+    if view.recovers:
+        reason = in_words(view.admitted_share, None if view.cause is None else view.cause.reason)
+    return Rejection(  # by position: with so many names CPython passes them in a dict, which takes longer
+        tool,
+        "forced_open" if view.forced else view.state,
+        "fleet",
+        reason,
+        wait,
+        view.last_error,
+        None,
+        view.generation,
+        view.scope,
+        None,
+        view.tool_name if view.scope == "family" else None,
+        0,
+        read_circuit_id(view.circuit_id).whose if view.scope == "target" else "",
+        view.last_error_class,
+        include_last_error,
     )
 
 
