@@ -22,8 +22,9 @@ from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.guard.fleet_state import STATE_MAX_AGE_S, Availability, OnStateUnavailable
 from switchgear.guard.local_circuits import LocalBreakers, LocalPolicies
 from switchgear.guard.options import GuardOptions
-from switchgear.guard.permits import Permit, Reporter
+from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Caller, Rejection, caller_of
+from switchgear.guard.reporter import Reporter
 from switchgear.guard.runtime import PermitContext, Runtime
 from switchgear.guard.targets import target_of
 from switchgear.redaction import Redactor, redactor

@@ -24,8 +24,9 @@ from switchgear.guard.decision import CircuitDecision
 from switchgear.guard.families import Family, FamilyPermit
 from switchgear.guard.fleet_circuits import is_commanded, refusal_by
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit, LocalPolicies
-from switchgear.guard.permits import CallReport, Permit, Reporter
+from switchgear.guard.permits import CallReport, Permit
 from switchgear.guard.rejections import Caller, Rejection
+from switchgear.guard.reporter import Reporter
 from switchgear.integrations.claude_code import Ended
 from switchgear.prompts import NoticeBoard
 from switchgear_cli.hook.calls import family_pattern

@@ -18,8 +18,9 @@ from switchgear.guard.credentials import limit_of
 from switchgear.guard.families import Family, FamilyPermit, family_finder
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit
 from switchgear.guard.local_families import LocalFamilies
-from switchgear.guard.permits import Permit, Reporter
+from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
+from switchgear.guard.reporter import Reporter
 from switchgear_schemas.circuit_ids import tool_circuit
 
 Decider = Callable[[Attempt], Rejection | PendingProbe | None]
