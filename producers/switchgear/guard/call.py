@@ -212,10 +212,9 @@ class Call:
     def permitted(self, permit: Permit) -> None:
         """Go on with ``permit``."""
         self.permit = permit
-        if self.served_by == "fallback":
-            permit.served_by = "fallback"
-        if self.key is not None and self.plan.runtime.sends_hash:
-            permit.parameters_hash = self.key.parameters
+        key = self.key
+        parameters_hash = None if key is None or not self.plan.runtime.sends_hash else key.parameters
+        permit.describe("fallback" if self.served_by == "fallback" else "call", parameters_hash)
 
     def count_repetition(self) -> Rejection | None:
         """Count equal calls of a session. Return a refusal, or notify the user's function, if there are too many."""

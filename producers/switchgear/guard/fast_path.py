@@ -65,10 +65,11 @@ class _OffPath:
         """Return the permit of a call that was made, to report it."""
         reporter = self._decision.reporter
         began = reporter.clock() if started is None else started
-        permit = Permit(reporter, self._tool, circuit, quiet, began, generation)
-        if self.family is not None:
-            permit.family = FamilyPermit(self.family.name, self.family_circuit, of_family, family_generation)
-        return permit
+        family = self.family
+        held = None
+        if family is not None:
+            held = FamilyPermit(family.name, self.family_circuit, of_family, family_generation)
+        return Permit(reporter, self._tool, circuit, quiet, began, generation, family=held)
 
     def failed(self, error: BaseException, args: Args, kwargs: Kwargs, permit: Permit) -> None:
         """Report an exception. Arguments that don't fit say nothing about the tool."""

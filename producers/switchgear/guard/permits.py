@@ -81,6 +81,8 @@ class Permit(msgspec.Struct, eq=False, weakref=True):
 
     A report with an invalid argument raises ReportError (a SwitchgearError) and doesn't count: you can report again.
 
+    What the decision gave doesn't change. What is known later is set by methods: nobody else assigns a field.
+
     Attributes:
         circuit: This process's circuit; None if it wasn't asked.
         started: When the call began, in monotonic seconds.
@@ -202,6 +204,22 @@ class Permit(msgspec.Struct, eq=False, weakref=True):
         self.usage.append(used)
         for session in self.sessions:
             session.ended(used, failed=False)
+
+    # -- once permitted, by those who know more about the call ---------------------------------------------------------
+
+    def counts_in(
+        self, sessions: tuple[Session, ...], caller_errors: CallerErrorLimit | None, trial: str | None
+    ) -> None:
+        """Count the call in ``sessions``, and its caller's errors by a limit."""
+        self.sessions, self.caller_errors, self.trial = sessions, caller_errors, trial
+
+    def describe(self, served_by: ServedBy, parameters_hash: str | None, arguments: Arguments | None = None) -> None:
+        """Say what is called, and with what."""
+        self.served_by, self.parameters_hash, self.arguments = served_by, parameters_hash, arguments
+
+    def watch(self, wait: Wait) -> None:
+        """Measure how long the caller waits."""
+        self.wait = wait
 
     def rests(self) -> None:
         """The call waits for its caller, not for the tool, until :meth:`paused`."""

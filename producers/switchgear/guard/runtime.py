@@ -128,12 +128,11 @@ class Runtime:
             answer = self.decision.acquire(tool, caller)
         else:
             answer = session.decision.acquire(tool, _in_session(session, caller))
-        if limit is not None and trial is not None:
-            if isinstance(answer, Permit):
-                answer.trial = trial
-            else:  # a circuit refuses, or has still to decide
-                limit.give_back(run, trial)
-        return answer if isinstance(answer, PendingProbe) else self._counted(answer, session, limit)
+        if isinstance(answer, Permit):
+            return self._counted(answer, session, limit, trial)
+        if limit is not None and trial is not None:  # a circuit refuses, or has still to decide
+            limit.give_back(run, trial)
+        return answer
 
     def wait(self, pending: PendingProbe) -> Permit | Rejection:
         """Wait for the fleet's answer, at most ``probe_wait``."""
@@ -207,11 +206,9 @@ class Runtime:
             if isinstance(answer, PendingProbe):
                 answer = yield answer
             if isinstance(answer, Permit):
-                answer.arguments = arguments
-                if arguments is not None and self.sends_hash:
-                    answer.parameters_hash = arguments()
+                parameters_hash = arguments() if arguments is not None and self.sends_hash else None
+                answer.describe("call" if refusal is None else "fallback", parameters_hash, arguments)
                 if refusal is not None:
-                    answer.served_by = "fallback"
                     self.refused(refusal, served_by="fallback", fallback_tool=name, caller=caller)
                 return answer
             if refusal is None:
@@ -313,7 +310,8 @@ class Runtime:
     def _after_answer(self, pending: PendingProbe) -> Permit | Rejection:
         session = session_of(self)
         limit = self.caller_error_limit(session, pending.attempt.caller.session_id)
-        return self._counted(self.decision.after_answer(pending), session, limit)
+        answer = self.decision.after_answer(pending)
+        return self._counted(answer, session, limit) if isinstance(answer, Permit) else answer
 
     def caller_error_limit(self, session: Session | None, session_id: str | None = None) -> CallerErrorLimit | None:
         """Return the limit that a call counts in: of the running ``session``, else of the session that its caller names.
@@ -328,20 +326,16 @@ class Runtime:
 
     @staticmethod
     def _counted(
-        answer: Permit | Rejection, session: Session | None, limit: CallerErrorLimit | None
+        permit: Permit, session: Session | None, limit: CallerErrorLimit | None, trial: str | None = None
     ) -> Permit | Rejection:
         """Count a permitted call in ``session``. Refused and waiting calls take no place from others."""
-        if isinstance(answer, Rejection):
-            return answer
-        answer.caller_errors = limit
-        if session is None:
-            return answer
-        counted_in = session.begin(answer.tool)
+        counted_in = () if session is None else session.begin(permit.tool)
         if isinstance(counted_in, Rejection):
-            answer.release()
+            permit.counts_in((), limit, trial)
+            permit.release()
             return counted_in
-        answer.sessions = counted_in
-        return answer
+        permit.counts_in(counted_in, limit, trial)
+        return permit
 
 
 def _aimed(rule: str | None, caller: Caller, target: Callable[[str], str] | None) -> Caller:
