@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +23,7 @@ from switchgear import (
 )
 from switchgear.breaker.values import PlainPolicy
 from switchgear.telemetry.hooks import HookList
-from switchgear.testing import InMemoryFleet
+from switchgear.testing import FakeClock, InMemoryFleet
 from tests.support.table import table
 
 POLICY = BreakerPolicy(consecutive_failures=1)
@@ -70,6 +71,9 @@ WRONG: list[tuple[str, object]] = [
     ("hooks", FunctionHooks()),
     ("hooks", [print]),
     ("hooks", [FunctionHooks]),
+    ("clock", 5),
+    ("clock", time.monotonic),
+    ("clock", FakeClock),
 ]
 WRONG_WITH_KAFKA: list[tuple[str, object]] = [
     *(
