@@ -124,10 +124,7 @@ class Runtime:
         if isinstance(trial, Rejection):
             return trial
         answer: Permit | Rejection | PendingProbe
-        if session is None:
-            answer = self.decision.acquire(tool, caller)
-        else:
-            answer = session.decision.acquire(tool, _in_session(session, caller))
+        answer = decision.acquire(tool, caller if session is None else _in_session(session, caller))
         if isinstance(answer, Permit):
             return self._counted(answer, session, limit, trial)
         if limit is not None and trial is not None:  # a circuit refuses, or has still to decide
