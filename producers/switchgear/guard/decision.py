@@ -122,7 +122,8 @@ class CircuitDecision(Circuits):
             return self._request(attempt, view) if fleet.reachable(view) else None
         if isinstance(said, Rejection):
             return said
-        attempt.family_lease = None if said == "pass" else said
+        if said != "pass":
+            attempt.family_lease = said
         return None
 
     def _own_family(self, attempt: Attempt) -> Rejection | None:
