@@ -13,16 +13,18 @@ from switchgear.classify import Classifier
 from switchgear.emitter.shutdown import EXIT_TIMEOUT_S
 from switchgear.fallback import Chains
 from switchgear.follower.view import CircuitView
+from switchgear.guard.attempts import PendingProbe
 from switchgear.guard.caller_errors import DEFAULT_MAX_CALLER_ERRORS
 from switchgear.guard.calls import Calling
 from switchgear.guard.credentials import Credentials
-from switchgear.guard.decision import CircuitDecision, PendingProbe
+from switchgear.guard.decision import CircuitDecision
 from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.guard.fleet_state import STATE_MAX_AGE_S, Availability, OnStateUnavailable
 from switchgear.guard.local_circuits import LocalBreakers, LocalPolicies
 from switchgear.guard.options import GuardOptions
-from switchgear.guard.permits import Permit, Reporter
+from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Caller, Rejection, caller_of
+from switchgear.guard.reporter import Reporter
 from switchgear.guard.runtime import PermitContext, Runtime
 from switchgear.guard.targets import target_of
 from switchgear.redaction import Redactor, redactor
@@ -31,7 +33,7 @@ from switchgear.runtime.lifetime import Housekeeping, Lifetime
 from switchgear.sessions import Session, session_stack
 from switchgear.telemetry.hooks import FleetChanges, HookList, Hooks
 from switchgear.telemetry.status import SwitchgearStatus
-from switchgear.transport import Servers, connect
+from switchgear.transport import Clock, Servers, connect
 from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.ids import mint_metric_id
 
@@ -58,6 +60,7 @@ class LocalOptions(TypedDict, total=False):
     max_caller_errors: int | None
     caller_errors_without_session: bool
     include_last_error: bool
+    clock: Clock | None
 
 
 class _NeverDirect:
@@ -115,6 +118,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         caller_errors_without_session: The process's calls without a session are one session, for ``max_caller_errors``.
         include_last_error: Quote the tool's last error in the texts of refusals, also to models that didn't get it. It is a stranger's
             text: a tool that reads web pages may tell your models what to do. By default the texts say in our words what it was.
+        clock: For tests: shows the time, such as a :class:`switchgear.testing.FakeClock`. None: the machine's.
 
     Raises:
         SwitchgearError: An argument is impossible. The message names it.
@@ -164,6 +168,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         max_caller_errors: int | None = DEFAULT_MAX_CALLER_ERRORS,
         caller_errors_without_session: bool = False,
         include_last_error: bool = False,
+        clock: Clock | None = None,
     ) -> None:
         arguments.policies("local_policies", local_policies)
         arguments.number("probe_wait", probe_wait)
@@ -199,9 +204,10 @@ class Switchgear(Calling, Lifetime, FromEnv):
             spool_bytes=spool_bytes,
             spool_fsync=spool_fsync,
             exit_timeout=exit_timeout,
+            clock=clock,
         )
         self._emitter, self._follower, self._background = wire.emitter, wire.follower, wire.background
-        clock, wall = self._clocks = wire.clock, wire.wall
+        monotonic, wall = self._clocks = wire.clock, wire.wall
         self._local_policies = local_policies
         fleet: FleetCircuits | None = None
         self._availability: Availability | None = None
@@ -210,14 +216,14 @@ class Switchgear(Calling, Lifetime, FromEnv):
                 self._follower,
                 self._emitter,
                 silence_s=fleet_silence,
-                clock=clock,
+                clock=monotonic,
                 wall=wall,
                 include_last_error=include_last_error,
             )
-            self._availability = Availability(self._follower, on_state_unavailable, state_max_age_s, clock)
+            self._availability = Availability(self._follower, on_state_unavailable, state_max_age_s, monotonic)
         own_redactor = None if redact is None else redactor(redact)
         reporter = Reporter(
-            clock,
+            monotonic,
             fleet,
             classifier=classify,
             redactor=own_redactor,
@@ -226,11 +232,11 @@ class Switchgear(Calling, Lifetime, FromEnv):
         )
         if fleet is not None and self._availability is not None:
             self.housekeeping = Housekeeping(
-                fleet, self._availability, self._hooks, lambda: reporter.overdue.look(clock())
+                fleet, self._availability, self._hooks, lambda: reporter.overdue.look(monotonic())
             )
         self._family_pattern = family_pattern
         self._decision = CircuitDecision(
-            LocalBreakers(local_policies, clock, include_last_error=include_last_error),
+            LocalBreakers(local_policies, monotonic, include_last_error=include_last_error),
             reporter,
             family_pattern=family_pattern,
         )
@@ -257,7 +263,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         self._start_wait_s = start_wait_s
         if self._background is not None and self.housekeeping is not None:
             self._background.add("watch", self.housekeeping.run)
-            self._background.add("overdue", lambda: reporter.overdue.run(clock))
+            self._background.add("overdue", lambda: reporter.overdue.run(monotonic))
             call_in_child(self._reset_in_child)
 
     @classmethod
@@ -302,9 +308,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         Returns:
             A Permit, which is true, or a Rejection, which is false.
         """
-        caller = caller_of(user_id, session_id, request_id, target, tenant)
-        if credential:
-            caller = self._signed_in(caller, credential)
+        caller = self._caller(user_id, session_id, request_id, target, tenant, credential)
         if arguments is not None or fallbacks:
             check_tool_name(tool)
             return self._runtime.acquire(tool, caller, arguments, fallbacks)
@@ -337,9 +341,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
     ) -> Permit | Rejection:
         """:meth:`try_acquire` without blocking the event loop."""
         check_tool_name(tool)
-        caller = caller_of(user_id, session_id, request_id, target, tenant)
-        if credential:
-            caller = self._signed_in(caller, credential)
+        caller = self._caller(user_id, session_id, request_id, target, tenant, credential)
         if arguments is not None or fallbacks:
             return await self._runtime.aacquire(tool, caller, arguments, fallbacks)
         answer = await self._runtime.adecide(tool, caller)
@@ -361,13 +363,16 @@ class Switchgear(Calling, Lifetime, FromEnv):
         :meth:`try_acquire`.
         """
         arguments.tool_name(tool)
-        caller = caller_of(user_id, session_id, request_id, target)
-        if credential:
-            caller = self._signed_in(caller, credential)
+        caller = self._caller(user_id, session_id, request_id, target, "", credential)
         return PermitContext(self._runtime, tool, caller)
 
-    def _signed_in(self, caller: Caller, credential: str) -> Caller:
-        """Return ``caller`` with the hash of its credential."""
+    def _caller(
+        self, user: str, session: str | None, request: str | None, target: str, tenant: str, credential: str | None
+    ) -> Caller:
+        """Return for whom a call is made, with the hash of its credential."""
+        caller = caller_of(user, session, request, target, tenant)
+        if not credential:
+            return caller
         arguments.secret("credential", credential)
         return caller._replace(credential=self._runtime.salted(credential))
 

@@ -32,6 +32,19 @@ class Wire(NamedTuple):
 
 
 @runtime_checkable
+class Clock(Protocol):
+    """What shows a client the time in place of the machine: a :class:`switchgear.testing.FakeClock`."""
+
+    def monotonic(self) -> float:
+        """Return monotonic seconds."""
+        ...
+
+    def wall(self) -> float:
+        """Return seconds since 1970."""
+        ...
+
+
+@runtime_checkable
 class Transport(Protocol):
     """Connects clients. Pass one to a client in place of the address of a broker."""
 
@@ -54,13 +67,24 @@ GATEWAY_LINGER_S: Final = 0.25
 """Shortest time between two requests with events. The first event after a pause and probes don't wait."""
 
 
-def connect(client: object, servers: Servers, *, token: str | None = None, **sending: Any) -> Wire:
-    """Return the connection of ``client``. Starts no thread and opens no socket.
+def connect(
+    client: object, servers: Servers, *, token: str | None = None, clock: Clock | None = None, **sending: Any
+) -> Wire:
+    """Return the connection of ``client``, on ``clock`` if there is one. Starts no thread and opens no socket.
 
     Raises:
         SwitchgearError: An argument is impossible. The message names it.
     """
     arguments.sending(**sending)
+    wire = _connected(client, servers, token, **sending)
+    if clock is None:
+        return wire
+    if isinstance(clock, type) or not isinstance(clock, Clock):
+        arguments.impossible("clock", "an object with monotonic() and wall()", clock, "clock=FakeClock()")
+    return wire._replace(clock=clock.monotonic, wall=clock.wall)
+
+
+def _connected(client: object, servers: Servers, token: str | None, **sending: Any) -> Wire:
     if isinstance(servers, str) and servers.startswith(SCHEMES):
         return _over_http(servers, token, **sending)
     if token is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from switchgear.guard.decision import PendingProbe
+from switchgear.guard.attempts import PendingProbe
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear_schemas.enums import status_of

@@ -12,7 +12,7 @@ from switchgear.follower.view import decode_view
 from switchgear.guard.decision import CircuitDecision
 from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.guard.local_circuits import LocalBreakers
-from switchgear.guard.permits import Reporter
+from switchgear.guard.reporter import Reporter
 from switchgear.testing.fakes import MemoryEmitter, MemoryFollower
 from tests.simulator.agenda import EPOCH
 from tests.simulator.scenario import FAMILY_PATTERN, SILENCE_S

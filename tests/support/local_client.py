@@ -6,19 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from switchgear import Switchgear
-from switchgear.transport import Wire
 
 
-class _Clocked:
-    """A transport that is only a clock: the client is a local one otherwise."""
+class _Both:
+    """One clock as the monotonic clock and as that of the day."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-
-    def connect(self, _client: object, *, service: str, buffer_size: int) -> Wire:
-        return Wire(clock=self._clock, wall=self._clock)
+        self.monotonic = self.wall = clock
 
 
 def local_client(clock: Callable[[], float], **options: Any) -> Switchgear:
-    """Return what ``Switchgear.local(**options)`` makes, with ``clock`` as its monotonic clock and its clock of the day."""
-    return Switchgear(_Clocked(clock), **options)
+    """Return ``Switchgear.local(**options)`` with ``clock`` as its monotonic clock and its clock of the day."""
+    return Switchgear.local(clock=_Both(clock), **options)

@@ -21,10 +21,11 @@ from switchgear.guard.caller_errors import DEFAULT_MAX_CALLER_ERRORS, CallerErro
 from switchgear.guard.credentials import Credentials
 from switchgear.guard.decision import CircuitDecision
 from switchgear.guard.families import Family, FamilyPermit
-from switchgear.guard.fleet_circuits import is_commanded
+from switchgear.guard.fleet_circuits import is_commanded, refusal_by
 from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit, LocalPolicies
-from switchgear.guard.permits import CallReport, Permit, Reporter
+from switchgear.guard.permits import CallReport, Permit
 from switchgear.guard.rejections import Caller, Rejection
+from switchgear.guard.reporter import Reporter
 from switchgear.integrations.claude_code import Ended
 from switchgear.prompts import NoticeBoard
 from switchgear_cli.hook.calls import family_pattern
@@ -273,21 +274,8 @@ def _views_of(state: State, call: Call, target: str) -> list[CircuitView]:
 
 def _fleet_refusal(view: CircuitView, call: Call, now: float) -> Rejection | None:
     """Return the fleet's refusal. After an open circuit's wait the call goes: its event counts like a probe."""
-    wait = None if view.open_until is None or view.state != "open" else view.open_until - now
-    if view.passes or view.recovers or (view.state == "open" and not view.forced and wait is not None and wait <= 0):
+    over = view.open_until is not None and now >= view.open_until
+    if view.passes or view.recovers or (view.state == "open" and not view.forced and over):
         return None
-    return Rejection(
-        call.tool,
-        "forced_open" if view.forced else view.state,
-        "fleet",
-        view.reason,
-        wait if wait is not None and wait > 0 else None,
-        view.last_error,
-        view.fallback[0] if view.fallback else None,
-        view.generation,
-        view.scope,
-        family=view.tool_name if view.scope == "family" else None,
-        target=read_circuit_id(view.circuit_id).whose if view.scope == "target" else "",
-        last_error_class=view.last_error_class,
-        include_last_error=is_true("include_last_error"),
-    )
+    refusal = refusal_by(view, call.tool, now, is_true("include_last_error"))
+    return msgspec.structs.replace(refusal, fallback=view.fallback[0] if view.fallback else None)

@@ -14,8 +14,8 @@ from switchgear.classify import IGNORE, Classification
 from switchgear.classify.classification import checked
 from switchgear.classify.result import classify_result, result_text, says_failed
 from switchgear.fallback import resolved
+from switchgear.guard.attempts import PendingProbe
 from switchgear.guard.caller_errors import CALLER_CLASSES
-from switchgear.guard.decision import PendingProbe
 from switchgear.guard.permits import CallReport, Permit
 from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
 from switchgear.guard.targets import target_of_call
@@ -212,10 +212,9 @@ class Call:
     def permitted(self, permit: Permit) -> None:
         """Go on with ``permit``."""
         self.permit = permit
-        if self.served_by == "fallback":
-            permit.served_by = "fallback"
-        if self.key is not None and self.plan.runtime.sends_hash:
-            permit.parameters_hash = self.key.parameters
+        key = self.key
+        parameters_hash = None if key is None or not self.plan.runtime.sends_hash else key.parameters
+        permit.describe("fallback" if self.served_by == "fallback" else "call", parameters_hash)
 
     def count_repetition(self) -> Rejection | None:
         """Count equal calls of a session. Return a refusal, or notify the user's function, if there are too many."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -55,8 +54,6 @@ class FamilyPermit(msgspec.Struct, frozen=True):
         breaker_permit: Of that circuit. None if a probe for the fleet goes although it refuses.
         generation: Generation of the fleet's circuit of the family; None if it isn't known.
         lease: Circuit and lease id of a probe for the fleet.
-        watched: Whether a call may be overdue for that circuit, or for the fleet's.
-        fleet_ms: After how many milliseconds it is overdue for the fleet's. Infinite if its record says nothing.
     """
 
     name: str
@@ -64,8 +61,6 @@ class FamilyPermit(msgspec.Struct, frozen=True):
     breaker_permit: BreakerPermit | None
     generation: int | None
     lease: tuple[str, str] | None = None
-    watched: bool = False
-    fleet_ms: float = math.inf
 
     @property
     def probe(self) -> bool:

@@ -6,14 +6,20 @@ background thread makes the event of it. All other calls take the full path: in 
 circuit or one that counts failures, or with an exception.
 
 The breaker's :meth:`~switchgear.breaker.Breaker.counts` don't include these successes; no rule of such a circuit uses them.
+
+A check more shows in the time of a call. So there is one body (:data:`BODY`), and each kind of guard gets it without the lines that it
+does not need.
 """
 
 from __future__ import annotations
 
 import contextlib
+import linecache
+import re
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.classify.result import HARMLESS, classify_result
@@ -27,7 +33,7 @@ from switchgear.sessions import session_stack
 from switchgear_schemas.circuit_ids import tool_circuit
 
 if TYPE_CHECKING:
-    from switchgear.breaker import Breaker, BreakerPermit
+    from switchgear.breaker import BreakerPermit
     from switchgear.emitter.buffer import Item
     from switchgear.emitter.emitter import Emitter
     from switchgear.guard.fleet_circuits import FleetCircuits
@@ -39,6 +45,60 @@ Coroutine = Callable[..., Awaitable[Any]]
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
+BODY: Final = """
+async def call(*args, **kwargs):
+    circuit = circuits.get(tool)
+    if circuit is None or rejected or sessions() is not None:  #: local
+    if circuit is None or rejected or sessions() is not None or not runtime.started:  #: fleet
+        return await full(*args, **kwargs)
+    quiet = circuit.breaker.quiet
+    of_family = family.quiet  #: family
+    view = views.get(own)  #: fleet
+    unknown = 0 if follower.loaded else None  #: fleet
+    generation = unknown if view is None else view.generation  #: fleet
+    family_view = views.get(family_id) if families else None  #: fleet family
+    family_generation = unknown if family_view is None else family_view.generation  #: fleet family
+    if (
+        quiet is None
+        or of_family is None  #: family
+        or (view is not None and not view.plain)  #: fleet
+        or (family_view is not None and not family_view.plain)  #: fleet family
+        or (scoped and tool in scoped)  #: fleet
+    ):
+        refusal = None if tool in routed else circuit.refusal(tool, clock(), None)  #: local single
+        refusal = None if tool in routed else refused_at_once(tool, circuit)  #: local family
+        refusal = None if tool in routed else refused_at_once(tool, circuit)  #: fleet
+        if refusal is not None:
+            raise CircuitOpenError(refusal)
+        return await full(*args, **kwargs)
+    started = clock()  #: fleet
+    started = clock()  #: local async
+    try:
+        result = await (function(*args, **kwargs) if kwargs else function(*args))
+    except BaseException as error:
+        permit = off_path.permit(circuit, quiet, of_family, started, generation, family_generation)
+        off_path.failed(error, args, kwargs, permit)
+        raise
+    if type(result) not in HARMLESS and needs_report(result):
+        permit = off_path.permit(circuit, quiet, of_family, started, generation, family_generation)
+        return off_path.finish(result, args, kwargs, permit)
+    if (
+        circuit.breaker.quiet is not quiet
+        or family.quiet is not of_family  #: family
+        or len(items) >= limit  #: fleet
+    ):
+        off_path.permit(circuit, quiet, of_family, started, generation, family_generation).success()
+        return result  #: fleet
+    items.append((tool, started, clock(), generation, family_generation))  #: fleet
+    if emitter.idle:  #: fleet
+        wake(emitter, items)  #: fleet
+    return result
+"""
+"""A line with a mark is for these kinds of guards alone: of a client with a fleet or a ``local`` one; of a tool with a family or a
+``single`` one; of coroutine functions (``async``). Those of functions have no ``async`` and no ``await``.
+
+``emitter.idle`` is read after the append: the background thread looks at the buffer again after it sets this.
+"""
 _NO_BUFFER: Final[deque[Item]] = deque()
 
 
@@ -65,10 +125,11 @@ class _OffPath:
         """Return the permit of a call that was made, to report it."""
         reporter = self._decision.reporter
         began = reporter.clock() if started is None else started
-        permit = Permit(reporter, self._tool, circuit, quiet, began, generation)
-        if self.family is not None:
-            permit.family = FamilyPermit(self.family.name, self.family_circuit, of_family, family_generation)
-        return permit
+        family = self.family
+        held = None
+        if family is not None:
+            held = FamilyPermit(family.name, self.family_circuit, of_family, family_generation)
+        return Permit(reporter, self._tool, circuit, quiet, began, generation, family=held)
 
     def failed(self, error: BaseException, args: Args, kwargs: Kwargs, permit: Permit) -> None:
         """Report an exception. Arguments that don't fit say nothing about the tool."""
@@ -90,263 +151,76 @@ def _needs_report(result: Any) -> bool:
 
 def plain_guard(plan: GuardPlan, function: Function, full: Function) -> Function:
     """Return ``function`` behind its tool's circuit, without its name and signature. ``full`` is it on the full path."""
-    decision = plan.runtime.decision
-    tool, off_path = plan.tool, _OffPath(plan, function)
-    family = off_path.family_breaker
-    if decision.fleet is not None:
-        return _emitting(plan, decision.fleet, function, full)
-    if family is not None:
-        return _in_family(plan, off_path, family, function, full)
-    circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
-    rejected = decision.reporter.credentials.runs
-    routed = plan.runtime.fallbacks.named
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        circuit = circuits.get(tool)
-        if circuit is None or rejected or sessions() is not None:
-            return full(*args, **kwargs)
-        quiet = circuit.breaker.quiet
-        if quiet is None:
-            refusal = None if tool in routed else circuit.refusal(tool, clock(), None)
-            if refusal is not None:
-                raise CircuitOpenError(refusal)
-            return full(*args, **kwargs)
-        try:
-            result = function(*args, **kwargs) if kwargs else function(*args)
-        except BaseException as error:
-            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet, None))
-            raise
-        if type(result) not in HARMLESS and _needs_report(result):
-            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet, None))
-        if circuit.breaker.quiet is not quiet:
-            off_path.permit(circuit, quiet, None).success()
-        return result
-
-    return call
+    return _bound(plan, function, full, asynchronous=False)
 
 
 def plain_async_guard(plan: GuardPlan, function: Coroutine, full: Coroutine) -> Coroutine:
     """:func:`plain_guard` for coroutine functions."""
-    decision = plan.runtime.decision
-    tool, off_path = plan.tool, _OffPath(plan, function)
-    family = off_path.family_breaker
-    if decision.fleet is not None:
-        return _emitting_async(plan, decision.fleet, function, full)
-    if family is not None:
-        return _in_family_async(plan, off_path, family, function, full)
-    circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
-    rejected = decision.reporter.credentials.runs
-    routed = plan.runtime.fallbacks.named
-
-    async def call(*args: Any, **kwargs: Any) -> Any:
-        circuit = circuits.get(tool)
-        if circuit is None or rejected or sessions() is not None:
-            return await full(*args, **kwargs)
-        quiet = circuit.breaker.quiet
-        if quiet is None:
-            refusal = None if tool in routed else circuit.refusal(tool, clock(), None)
-            if refusal is not None:
-                raise CircuitOpenError(refusal)
-            return await full(*args, **kwargs)
-        started = clock()
-        try:
-            result = await (function(*args, **kwargs) if kwargs else function(*args))
-        except BaseException as error:
-            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet, None, started))
-            raise
-        if type(result) not in HARMLESS and classify_result(result) is not None:
-            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet, None, started))
-        if circuit.breaker.quiet is not quiet:
-            off_path.permit(circuit, quiet, None, started).success()
-        return result
-
-    return call
+    return _bound(plan, function, full, asynchronous=True)
 
 
-def _in_family(plan: GuardPlan, off_path: _OffPath, family: Breaker, function: Function, full: Function) -> Function:
-    """Return :func:`plain_guard` for a tool with a family. It is apart, because a check more shows in the time of a call."""
-    tool, decision = plan.tool, plan.runtime.decision
-    circuits, sessions = decision.local.circuits, session_stack.get
-    rejected = decision.reporter.credentials.runs
-    routed, refused_at_once = plan.runtime.fallbacks.named, decision.refused_at_once
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        circuit = circuits.get(tool)
-        if circuit is None or rejected or sessions() is not None:
-            return full(*args, **kwargs)
-        quiet = circuit.breaker.quiet
-        of_family = family.quiet
-        if quiet is None or of_family is None:
-            refusal = None if tool in routed else refused_at_once(tool, circuit)
-            if refusal is not None:
-                raise CircuitOpenError(refusal)
-            return full(*args, **kwargs)
-        try:
-            result = function(*args, **kwargs) if kwargs else function(*args)
-        except BaseException as error:
-            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet, of_family))
-            raise
-        if type(result) not in HARMLESS and _needs_report(result):
-            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet, of_family))
-        if circuit.breaker.quiet is not quiet or family.quiet is not of_family:
-            off_path.permit(circuit, quiet, of_family).success()
-        return result
-
-    return call
+def _bound(plan: GuardPlan, function: Function, full: Function, *, asynchronous: bool) -> Function:
+    """Return the body of this kind of guard, with all that it reads."""
+    off_path, decision = _OffPath(plan, function), plan.runtime.decision
+    fleet, family = decision.fleet, off_path.family_breaker
+    names = {
+        "circuits": decision.local.circuits,
+        "rejected": decision.reporter.credentials.runs,
+        "sessions": session_stack.get,
+        "clock": decision.clock,
+        "tool": plan.tool,
+        "routed": plan.runtime.fallbacks.named,
+        "refused_at_once": decision.refused_at_once,
+        "function": function,
+        "full": full,
+        "family": family,
+        "off_path": off_path,
+    }
+    if fleet is not None:
+        names |= _of_fleet(plan, fleet, off_path)
+    kinds = {"local" if fleet is None else "fleet", "single" if family is None else "family"}
+    if asynchronous:
+        kinds.add("async")
+    return _maker(frozenset(kinds), tuple(names))(**names)
 
 
-def _in_family_async(
-    plan: GuardPlan, off_path: _OffPath, family: Breaker, function: Coroutine, full: Coroutine
-) -> Coroutine:
-    """Return :func:`plain_async_guard` for a tool with a family. It is apart, because a check more shows in the time of a call."""
-    tool, decision = plan.tool, plan.runtime.decision
-    circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
-    rejected = decision.reporter.credentials.runs
-    routed, refused_at_once = plan.runtime.fallbacks.named, decision.refused_at_once
-
-    async def call(*args: Any, **kwargs: Any) -> Any:
-        circuit = circuits.get(tool)
-        if circuit is None or rejected or sessions() is not None:
-            return await full(*args, **kwargs)
-        quiet = circuit.breaker.quiet
-        of_family = family.quiet
-        if quiet is None or of_family is None:
-            refusal = None if tool in routed else refused_at_once(tool, circuit)
-            if refusal is not None:
-                raise CircuitOpenError(refusal)
-            return await full(*args, **kwargs)
-        started = clock()
-        try:
-            result = await (function(*args, **kwargs) if kwargs else function(*args))
-        except BaseException as error:
-            off_path.failed(error, args, kwargs, off_path.permit(circuit, quiet, of_family, started))
-            raise
-        if type(result) not in HARMLESS and classify_result(result) is not None:
-            return off_path.finish(result, args, kwargs, off_path.permit(circuit, quiet, of_family, started))
-        if circuit.breaker.quiet is not quiet or family.quiet is not of_family:
-            off_path.permit(circuit, quiet, of_family, started).success()
-        return result
-
-    return call
+def _of_fleet(plan: GuardPlan, fleet: FleetCircuits, off_path: _OffPath) -> dict[str, Any]:
+    items, limit = _room(fleet.emitter, plan.runtime.decision.clock)
+    return {
+        "runtime": plan.runtime,
+        "own": tool_circuit(plan.tool),
+        "family_id": "" if off_path.family is None else off_path.family.circuit_id,
+        "views": fleet.views,
+        "families": fleet.families,
+        "scoped": fleet.scoped,
+        "follower": fleet.follower,
+        "emitter": fleet.emitter,
+        "items": items,
+        "limit": limit,
+    }
 
 
-def _emitting(  # noqa: C901 - a function call would cost a tenth of the common call
-    plan: GuardPlan, fleet: FleetCircuits, function: Function, full: Function
-) -> Function:
-    """Return :func:`plain_guard` with the fleet's view before the call and an event after it."""
-    runtime, tool, off_path = plan.runtime, plan.tool, _OffPath(plan, function)
-    own = tool_circuit(tool)
-    decision = runtime.decision
-    circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
-    rejected = decision.reporter.credentials.runs
-    views, scoped, follower, emitter = fleet.views, fleet.scoped, fleet.follower, fleet.emitter
-    routed, refused_at_once = runtime.fallbacks.named, decision.refused_at_once
-    items, limit = _room(emitter, clock)
-    family, families = off_path.family_breaker, fleet.families
-    family_id = "" if off_path.family is None else off_path.family.circuit_id
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        circuit = circuits.get(tool)
-        if circuit is None or rejected or sessions() is not None or not runtime.started:
-            return full(*args, **kwargs)
-        quiet = circuit.breaker.quiet
-        view = views.get(own)
-        unknown, of_family, family_generation = 0 if follower.loaded else None, None, None
-        if family is not None:
-            of_family, family_view = family.quiet, views.get(family_id) if families else None
-            family_generation = unknown if family_view is None else family_view.generation
-            if of_family is None or (family_view is not None and not family_view.plain):
-                quiet = None
-        if quiet is None or (view is not None and not view.plain) or (scoped and tool in scoped):
-            refusal = None if tool in routed else refused_at_once(tool, circuit)
-            if refusal is not None:
-                raise CircuitOpenError(refusal)
-            return full(*args, **kwargs)
-        generation = unknown if view is None else view.generation
-        started = clock()
-        try:
-            result = function(*args, **kwargs) if kwargs else function(*args)
-        except BaseException as error:
-            off_path.failed(
-                error, args, kwargs, off_path.permit(circuit, quiet, of_family, started, generation, family_generation)
-            )
-            raise
-        if type(result) not in HARMLESS and _needs_report(result):
-            return off_path.finish(
-                result, args, kwargs, off_path.permit(circuit, quiet, of_family, started, generation, family_generation)
-            )
-        if (
-            circuit.breaker.quiet is not quiet
-            or (family is not None and family.quiet is not of_family)
-            or len(items) >= limit
-        ):
-            off_path.permit(circuit, quiet, of_family, started, generation, family_generation).success()
-            return result
-        items.append((tool, started, clock(), generation, family_generation))
-        if emitter.idle:  # read after the append: the background thread looks at the buffer again after it sets this
-            _wake(emitter, items)
-        return result
-
-    return call
-
-
-def _emitting_async(  # noqa: C901 - as above
-    plan: GuardPlan, fleet: FleetCircuits, function: Coroutine, full: Coroutine
-) -> Coroutine:
-    runtime, tool, off_path = plan.runtime, plan.tool, _OffPath(plan, function)
-    own = tool_circuit(tool)
-    decision = runtime.decision
-    circuits, sessions, clock = decision.local.circuits, session_stack.get, decision.clock
-    rejected = decision.reporter.credentials.runs
-    views, scoped, follower, emitter = fleet.views, fleet.scoped, fleet.follower, fleet.emitter
-    routed, refused_at_once = runtime.fallbacks.named, decision.refused_at_once
-    items, limit = _room(emitter, clock)
-    family, families = off_path.family_breaker, fleet.families
-    family_id = "" if off_path.family is None else off_path.family.circuit_id
-
-    async def call(*args: Any, **kwargs: Any) -> Any:
-        circuit = circuits.get(tool)
-        if circuit is None or rejected or sessions() is not None or not runtime.started:
-            return await full(*args, **kwargs)
-        quiet = circuit.breaker.quiet
-        view = views.get(own)
-        unknown, of_family, family_generation = 0 if follower.loaded else None, None, None
-        if family is not None:
-            of_family, family_view = family.quiet, views.get(family_id) if families else None
-            family_generation = unknown if family_view is None else family_view.generation
-            if of_family is None or (family_view is not None and not family_view.plain):
-                quiet = None
-        if quiet is None or (view is not None and not view.plain) or (scoped and tool in scoped):
-            refusal = None if tool in routed else refused_at_once(tool, circuit)
-            if refusal is not None:
-                raise CircuitOpenError(refusal)
-            return await full(*args, **kwargs)
-        generation = unknown if view is None else view.generation
-        started = clock()
-        try:
-            result = await (function(*args, **kwargs) if kwargs else function(*args))
-        except BaseException as error:
-            off_path.failed(
-                error, args, kwargs, off_path.permit(circuit, quiet, of_family, started, generation, family_generation)
-            )
-            raise
-        if type(result) not in HARMLESS and classify_result(result) is not None:
-            return off_path.finish(
-                result, args, kwargs, off_path.permit(circuit, quiet, of_family, started, generation, family_generation)
-            )
-        if (
-            circuit.breaker.quiet is not quiet
-            or (family is not None and family.quiet is not of_family)
-            or len(items) >= limit
-        ):
-            off_path.permit(circuit, quiet, of_family, started, generation, family_generation).success()
-            return result
-        items.append((tool, started, clock(), generation, family_generation))
-        if emitter.idle:  # as above
-            _wake(emitter, items)
-        return result
-
-    return call
+@lru_cache
+def _maker(kinds: frozenset[str], names: tuple[str, ...]) -> Callable[..., Function]:
+    """Return the function that takes ``names`` and returns the body for guards of these kinds."""
+    lines = [line.partition("  #: ") for line in BODY.splitlines()]
+    body = "\n".join(f"    {line}" for line, _, marks in lines if kinds.issuperset(marks.split()))
+    if "async" not in kinds:
+        body = re.sub(r"\b(async|await) ", "", body)
+    file = f"<switchgear.guard.fast_path, {' '.join(sorted(kinds))}>"
+    source = f"def make({', '.join(names)}):\n{body}\n    return call\n"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # for tracebacks
+    made: dict[str, Any] = {
+        "__name__": __name__,
+        "HARMLESS": HARMLESS,
+        "CircuitOpenError": CircuitOpenError,
+        "needs_report": classify_result if "async" in kinds else _needs_report,
+        "wake": _wake,
+        **dict.fromkeys(("of_family", "started", "generation", "family_generation")),  # for a permit of the other kinds
+    }
+    exec(compile(source, file, "exec"), made)  # noqa: S102 - our own text
+    maker: Callable[..., Function] = made["make"]
+    return maker
 
 
 def _room(emitter: Emitter, clock: Callable[[], float]) -> tuple[deque[Item], int]:

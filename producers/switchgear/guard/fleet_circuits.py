@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from switchgear.follower.base import Follower
 
 
+Lease = tuple[str, str]
+"""The ids of a circuit and of a lease of a probe that a call of this process uses."""
 FleetAnswer = Literal["pass", "refuse", "ask"] | LeaseView
 """What a circuit's record says about a call. ``ask``: a probe may go if the owner grants a lease. A LeaseView permits it."""
 
@@ -126,6 +128,19 @@ class FleetCircuits:
         """Return what ``view`` says about a call of this process now."""
         return fleet_answer(view, self.wall(), self.emitter.emitter_id)
 
+    def decide(self, view: CircuitView, tool: str) -> Lease | Rejection | Literal["pass", "ask"]:
+        """Decide about a call of ``tool`` by one circuit. Take the lease if there is one for this process.
+
+        ``ask``: its owner may grant a probe, if it is :meth:`reachable`. If not, the process's own circuit decides alone.
+        """
+        found = fleet_answer(view, self.wall(), self.emitter.emitter_id)
+        if isinstance(found, LeaseView):  # one call of this process uses it; the others wait for its outcome
+            if self.take_lease(view.circuit_id, found.lease_id):
+                return view.circuit_id, found.lease_id
+        elif found == "ask" or (found == "pass" and (view.passes or self.admits(view))):
+            return found
+        return self.rejection(view, tool)
+
     def admits(self, view: CircuitView) -> bool:
         """Count a call while a circuit recovers. Return whether it is one of those that this process admits."""
         with self._lock:
@@ -150,27 +165,7 @@ class FleetCircuits:
 
     def rejection(self, view: CircuitView, tool: str | None = None) -> Rejection:
         """Return the refusal of a call by ``view``. If that is a family's circuit, say which ``tool`` was called."""
-        wait = None
-        if view.open_until is not None and view.state != "half_open":
-            left = view.open_until - self.wall()
-            wait = left if left > 0 else None
-        reason = view.reason
-        if view.recovers:
-            reason = in_words(view.admitted_share, None if view.cause is None else view.cause.reason)
-        return Rejection(
-            tool=tool or view.tool_name,
-            state="forced_open" if view.forced else view.state,
-            source="fleet",
-            reason=reason,
-            retry_after_s=wait,
-            last_error=view.last_error,
-            generation=view.generation,
-            scope=view.scope,
-            family=view.tool_name if view.scope == "family" else None,
-            target=read_circuit_id(view.circuit_id).whose if view.scope == "target" else "",
-            last_error_class=view.last_error_class,
-            include_last_error=self._include_last_error,
-        )
+        return refusal_by(view, tool or view.tool_name, self.wall(), self._include_last_error)
 
     # -- requests for probes, and leases ------------------------------------------------------------------------------
 
@@ -241,6 +236,34 @@ def is_commanded(view: CircuitView | None) -> bool:
     """
     return view is not None and (
         view.overrides or view.forced or (view.cause is not None and view.cause.rule == "command")
+    )
+
+
+def refusal_by(view: CircuitView, tool: str, now: float, include_last_error: bool) -> Rejection:
+    """Return the refusal of a call of ``tool`` by ``view`` at ``now`` (seconds since 1970)."""
+    wait = None
+    if view.open_until is not None and view.state != "half_open":
+        left = view.open_until - now
+        wait = left if left > 0 else None
+    reason = view.reason
+    if view.recovers:
+        reason = in_words(view.admitted_share, None if view.cause is None else view.cause.reason)
+    return Rejection(  # by position: with so many names CPython passes them in a dict, which takes longer
+        tool,
+        "forced_open" if view.forced else view.state,
+        "fleet",
+        reason,
+        wait,
+        view.last_error,
+        None,
+        view.generation,
+        view.scope,
+        None,
+        view.tool_name if view.scope == "family" else None,
+        0,
+        read_circuit_id(view.circuit_id).whose if view.scope == "target" else "",
+        view.last_error_class,
+        include_last_error,
     )
 
 

@@ -223,7 +223,7 @@ class LocalBreakers:
 
     def get(self, tool: str, caller: Caller = NO_CALLER) -> LocalCircuit:
         """Return the circuit that decides on a call: of the caller's target, else of its user or session if the policy's scope says so."""
-        found = self.known(tool, caller)
+        found = (None if caller.target else self.circuits.get(tool)) or self.known(tool, caller)
         if found is not None:
             return found
         with self._lock:  # another thread may have made it since

@@ -71,6 +71,9 @@ class Watched(Protocol):
     reported: bool
     wait: Wait | None
 
+    def watch(self, wait: Wait) -> None:
+        """Keep ``wait``."""
+
 
 P = TypeVar("P", bound=Watched)
 
@@ -126,7 +129,8 @@ class OverdueCalls(Generic[P]):
         elif fleet_ms == math.inf:
             fleet_ms = local_ms
         if min(local_ms, fleet_ms) < math.inf:
-            permit.wait = wait = Wait(permit.started, local_ms, fleet_ms)
+            wait = Wait(permit.started, local_ms, fleet_ms)
+            permit.watch(wait)
             self._enter(permit, wait)
 
     def rest(self, permit: P) -> None:

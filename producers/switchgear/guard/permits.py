@@ -1,54 +1,31 @@
-"""Permits, and what happens with the reports of their holders: to the circuit, the fleet, the hooks and the session."""
+"""Permits, and how their holders report the end of a call. What follows is :mod:`switchgear.guard.reporter`'s."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack
 
 import msgspec
 
-from switchgear.breaker import Result, ResultKind, result_kind
-from switchgear.classify import Classifier, classify
 from switchgear.classify.classification import IGNORE, Classification, checked
-from switchgear.classify.result import outage_of_target
-from switchgear.emitter.event import Event
-from switchgear.guard.call_ends import message_of, named, outcome_of, overdue_event
-from switchgear.guard.caller_errors import CALLER_CLASSES, run_name
-from switchgear.guard.credentials import Credentials, Held, credential_kind, limit_of
+from switchgear.guard.credentials import Held
 from switchgear.guard.families import FamilyPermit
-from switchgear.guard.overdue import given_up, overdue_after_s
-from switchgear.guard.overdue_calls import NOT_TOLD, OverdueCalls, Wait
+from switchgear.guard.overdue_calls import OverdueCalls, Wait
 from switchgear.guard.rejections import NO_CALLER, Caller
-from switchgear.redaction import Redactor
-from switchgear.runtime.throttled_log import BoundedLog
-from switchgear.usage import NOTHING, ReportError, Usage, amount, of_one_call, usage_from, usage_of, whole
-from switchgear_schemas.circuit_ids import tool_circuit
+from switchgear.usage import NOTHING, ReportError, Usage, amount, usage_from, usage_of, whole
 from switchgear_schemas.enums import (
     MOST_BYTES,
     MOST_MS,
-    TARGET_ERROR,
     ErrorClass,
     ServedBy,
-    Status,
-    status_of,
 )
 from switchgear_schemas.errors import SwitchgearError
 
 if TYPE_CHECKING:
     from switchgear.breaker import BreakerPermit
     from switchgear.guard.caller_errors import Arguments, CallerErrorLimit
-    from switchgear.guard.fleet_circuits import FleetCircuits
     from switchgear.guard.local_circuits import LocalCircuit
     from switchgear.sessions import Session
-    from switchgear.telemetry.hooks import HookList
-
-
-log: Final = logging.getLogger("switchgear.guard")
-
-NOT_FAILED: Final[frozenset[ErrorClass]] = frozenset({"cancelled", "policy"})
-"""Classes of errors that a session's ``max_failures`` doesn't count: no tool failed."""
-_SUCCESS: Final = ResultKind.SUCCESS  # looking it up in the Enum takes longer
 
 
 class CallReport(msgspec.Struct, frozen=True):
@@ -70,6 +47,24 @@ class CallReport(msgspec.Struct, frozen=True):
     """The hash of the arguments of a call that the caller's error made fail; None if it isn't known."""
 
 
+class Reports(Protocol):
+    """Take what permits report: a :class:`~switchgear.guard.reporter.Reporter`."""
+
+    clock: Callable[[], float]
+    """Returns monotonic seconds."""
+    overdue: OverdueCalls[Permit]
+    """The calls under way."""
+
+    def report(self, permit: Permit, report: CallReport) -> None:
+        """Count and send a call that was made."""
+
+    def misfit(self, permit: Permit, error: TypeError, arguments: str | None) -> None:
+        """Count arguments that don't fit, and give back what the permit holds."""
+
+    def release(self, permit: Permit) -> None:
+        """Give back what the permit of a call holds that wasn't made."""
+
+
 class CallValues(TypedDict, total=False):
     """The keywords of a report: see :meth:`Permit.success`."""
 
@@ -85,6 +80,8 @@ class Permit(msgspec.Struct, eq=False, weakref=True):
     """Permission for one call. Report its end once: success, failure, ignore or release. Later reports do nothing.
 
     A report with an invalid argument raises ReportError (a SwitchgearError) and doesn't count: you can report again.
+
+    What the decision gave doesn't change. What is known later is set by methods: nobody else assigns a field.
 
     Attributes:
         circuit: This process's circuit; None if it wasn't asked.
@@ -103,7 +100,7 @@ class Permit(msgspec.Struct, eq=False, weakref=True):
         wait: How long its caller waits for the tool. None if no circuit counts calls that take too long.
     """
 
-    reporter: Reporter
+    reporter: Reports
     tool: str
     circuit: LocalCircuit | None
     breaker_permit: BreakerPermit | None
@@ -208,6 +205,22 @@ class Permit(msgspec.Struct, eq=False, weakref=True):
         for session in self.sessions:
             session.ended(used, failed=False)
 
+    # -- once permitted, by those who know more about the call ---------------------------------------------------------
+
+    def counts_in(
+        self, sessions: tuple[Session, ...], caller_errors: CallerErrorLimit | None, trial: str | None
+    ) -> None:
+        """Count the call in ``sessions``, and its caller's errors by a limit."""
+        self.sessions, self.caller_errors, self.trial = sessions, caller_errors, trial
+
+    def describe(self, served_by: ServedBy, parameters_hash: str | None, arguments: Arguments | None = None) -> None:
+        """Say what is called, and with what."""
+        self.served_by, self.parameters_hash, self.arguments = served_by, parameters_hash, arguments
+
+    def watch(self, wait: Wait) -> None:
+        """Measure how long the caller waits."""
+        self.wait = wait
+
     def rests(self) -> None:
         """The call waits for its caller, not for the tool, until :meth:`paused`."""
         if self.wait is not None:
@@ -273,216 +286,3 @@ def _checked_class(classification: object) -> Classification | None:
         return checked(classification)
     except SwitchgearError as wrong:
         raise ReportError(f"classification: {wrong.message}", hint=wrong.hint) from None
-
-
-class Reporter:
-    """Takes what permits report. Thread-safe. The user's ``classifier`` is asked before the default one."""
-
-    def __init__(
-        self,
-        clock: Callable[[], float],
-        fleet: FleetCircuits | None = None,
-        *,
-        classifier: Classifier | None = None,
-        redactor: Redactor | None = None,
-        hooks: HookList | None = None,
-        credentials: Credentials | None = None,
-    ) -> None:
-        self.credentials = credentials or Credentials()
-        """The credentials that tools reject, of all sessions."""
-        self.clock = clock
-        self.fleet = fleet
-        self.hooks = hooks
-        self.overdue: OverdueCalls[Permit] = OverdueCalls(
-            self._tell_circuits, None if fleet is None else self._tell_fleet
-        )
-        self._classifier = classifier
-        self._redactor = redactor
-        self._complaints = BoundedLog(log, clock=clock)
-
-    def report(self, permit: Permit, report: CallReport) -> None:
-        """Count and send a call that was made: to its circuit, the fleet, the hooks and the sessions."""
-        now = self.clock()
-        error, classification, message, error_type = report.error, report.classification, None, None
-        of_server = None if classification is None else classification.error_class
-        status: Status = "success"
-        duration_ms = (now - permit.started) * 1000 if report.duration_ms is None else report.duration_ms
-        if error is not None:
-            classification = self._class_of(error, permit, report, duration_ms)
-            of_server = classification.error_class
-            message = self._shown(error)
-            error_type = None if isinstance(error, str) else type(error).__name__
-            classification, error_type = _of_target(permit, classification, message, error_type)
-            status = status_of(classification.error_class)
-        error_class = None if classification is None else classification.error_class
-        retry_after_s = None if classification is None else classification.retry_after_s
-        usage = of_one_call((*permit.usage, report.usage)) if permit.usage else report.usage
-        circuit, family = permit.circuit, permit.family
-        overdue_ms, fleet_overdue_ms = NOT_TOLD if permit.wait is None else self.overdue.end(permit.wait)
-        credential = self._credential_ended(permit, now, status, error_class)
-        if circuit is not None:
-            kind = _SUCCESS if error_class is None else result_kind(status, error_class, circuit.breaker.policy)
-            result = Result(kind, duration_ms, usage.tokens, "", retry_after_s, "", False, overdue_ms, credential)
-            circuit.record(now, result, permit.breaker_permit, named(error_type, message), error_class)
-        if family is not None:
-            result = Result(_SUCCESS, duration_ms, usage.tokens, "", retry_after_s, permit.tool, overdue_ms=overdue_ms)
-            family.record(now, result, status, of_server, named(error_type, message))
-        hooks = self.hooks
-        if self.fleet is not None:
-            caller = permit.caller
-            # Most by position: with too many names CPython passes them in a dict, which takes three times as long.
-            event = Event(
-                permit.tool,
-                status,
-                duration_ms,
-                permit.generation,
-                None if permit.lease is None else permit.lease[1],
-                None,
-                caller.tenant,
-                caller.user_id,
-                caller.session_id,
-                caller.request_id,
-                error_type,
-                message,
-                error_class,
-                retry_after_s,
-                permit.parameters_hash,
-                output_size=report.output_size,
-                input_tokens=usage.input_tokens,
-                output_tokens=usage.output_tokens,
-                cache_creation_tokens=usage.cache_creation_tokens,
-                cost_usd=usage.cost_usd,
-                metadata=None if report.metadata is None else dict(report.metadata),
-                traceparent=None if hooks is None else hooks.traceparent(),
-            )
-            # With a salt of its own, one token in three processes would look like three.
-            event.credential = (credential or None) if self.credentials.shared else None
-            event.target = caller.target or None
-            if family is not None:
-                event.family_generation = family.generation
-                event.family_lease_id = None if family.lease is None else family.lease[1]
-            event.overdue_ms = fleet_overdue_ms
-            # The fleet's next probe waits for one that failed or was ignored.
-            self.fleet.emitter.emit(event, urgent=error_class is not None and permit.lease_id is not None)
-        if hooks is not None:
-            if "on_outcome" in hooks.wants:
-                hooks.on_outcome(outcome_of(permit, status, duration_ms, error_class, error_type))
-            hooks.run_waiting()
-        for session in permit.sessions:
-            session.ended(report.usage, failed=error is not None and error_class not in NOT_FAILED)
-        limit = permit.caller_errors
-        if limit is not None and (limit.runs or error is not None):
-            asked = _arguments(permit, report, error_class)
-            limit.ended(
-                run_name(permit.tool, permit.caller.target), permit.trial, error_class, error_type, message, asked
-            )
-
-    def _tell_circuits(self, permit: Permit, now: float, ran_ms: float) -> None:
-        """Count a call that goes on as slow, in the circuits of this process."""
-        result = Result(ResultKind.OVERDUE, ran_ms, tool=permit.tool)
-        circuit, family = permit.circuit, permit.family
-        if circuit is not None:
-            circuit.record(now, result, permit.breaker_permit)
-        if family is not None and family.circuit is not None:
-            family.circuit.record(now, result, family.breaker_permit)
-        if self.hooks is not None:
-            self.hooks.run_waiting()
-
-    def _tell_fleet(self, permit: Permit, ran_ms: float) -> None:
-        """Send the report about a call that goes on."""
-        assert self.fleet is not None  # else nobody is told
-        self.fleet.emitter.emit(overdue_event(permit, ran_ms), urgent=permit.lease_id is not None)
-
-    def misfit(self, permit: Permit, error: TypeError, arguments: str | None) -> None:
-        """Count arguments that don't fit as the caller's error, and give back what the permit holds."""
-        limit = permit.caller_errors
-        if limit is not None:
-            shown = self._shown(error)
-            limit.ended(
-                run_name(permit.tool, permit.caller.target),
-                permit.trial,
-                "invalid_input",
-                type(error).__name__,
-                shown,
-                arguments,
-            )
-            permit.trial = None
-        self.release(permit)
-
-    def release(self, permit: Permit) -> None:
-        """Give back what the permit of a call holds that wasn't made."""
-        if permit.circuit is not None and permit.breaker_permit is not None:
-            permit.circuit.release(permit.breaker_permit, self.clock())
-        if permit.lease is not None and self.fleet is not None:
-            self.fleet.give_lease_back(*permit.lease)
-        family = permit.family
-        if family is not None:
-            family.release(self.clock())
-            if family.lease is not None and self.fleet is not None:
-                self.fleet.give_lease_back(*family.lease)
-        for session in permit.sessions:
-            session.add_calls(-1)
-        if permit.caller_errors is not None and permit.trial is not None:
-            permit.caller_errors.give_back(run_name(permit.tool, permit.caller.target), permit.trial)
-        if permit.held is not None:
-            self.credentials.give_back(permit.held, self.clock())
-
-    def _credential_ended(self, permit: Permit, now: float, status: Status, error_class: ErrorClass | None) -> str:
-        """Count what the call says about the credential of its caller. Return the credential if it was rejected."""
-        if error_class != "auth" and permit.held is None and not self.credentials.runs:
-            return ""
-        limit = None if permit.circuit is None else limit_of(permit.circuit)
-        if limit is not None:
-            family = None if permit.family is None else permit.family.name
-            kind = credential_kind(status, error_class)
-            self.credentials.ended(permit.tool, family, permit.caller, permit.held, limit, now, kind)
-        elif permit.held is not None:
-            self.credentials.give_back(permit.held, now)
-        return self.credentials.holder_of(permit.caller) if error_class == "auth" else ""
-
-    def _class_of(
-        self, error: BaseException | str, permit: Permit, report: CallReport, duration_ms: float
-    ) -> Classification:
-        """Return what kind of failure a call is, with what its caller made of it by giving up."""
-        found = report.classification or self.classify(error)
-        if found.error_class != "cancelled":
-            return found
-        waited_ms = duration_ms if report.waited_ms is None else report.waited_ms
-        return given_up(error, found, waited_ms, self._limit_ms(permit))
-
-    def _limit_ms(self, permit: Permit) -> float:
-        """Return after how long a call is overdue by the policy of its circuit, else by the fleet."""
-        slow_ms = None if permit.circuit is None else permit.circuit.breaker.policy.slow_call_duration_threshold_ms
-        view = None if self.fleet is None else self.fleet.views.get(tool_circuit(permit.tool))
-        return overdue_after_s(slow_ms, None if view is None else view.overdue_after_ms) * 1000
-
-    def _shown(self, error: BaseException | str) -> str:
-        """Return the message of ``error``, by the user's rule if there is one."""
-        return message_of(error) if self._redactor is None else self._redactor(message_of(error))
-
-    def classify(self, error: BaseException | str) -> Classification:
-        """Return what kind of failure it is: by the user's rule, else by default. A message is of class ``tool``."""
-        if isinstance(error, str):
-            return Classification("tool")
-        found = None
-        if self._classifier is not None:
-            try:
-                found = checked(self._classifier(error))
-            except Exception as broken:  # noqa: BLE001 - a user's rule may fail in any way; the call must not
-                self._complaints.warning("the client's classify failed; the default decides", broken)
-        return found or classify(error)
-
-
-def _of_target(
-    permit: Permit, found: Classification, message: str, error_type: str | None
-) -> tuple[Classification, str | None]:
-    """Return the class and the type of a failure. An outage that a tool reports of the call's target is one of that target."""
-    outage = outage_of_target(found.error_class, message) if permit.caller.target else None
-    return (found, error_type) if outage is None else (Classification(outage), TARGET_ERROR)
-
-
-def _arguments(permit: Permit, report: CallReport, error_class: ErrorClass | None) -> str | None:
-    """Return the hash of the call's arguments if the caller's error made it fail; None if it isn't known."""
-    if permit.arguments is not None and error_class in CALLER_CLASSES:
-        return permit.arguments()
-    return report.arguments

@@ -12,8 +12,8 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from switchgear.caching.call_key import token_of
+from switchgear.guard.attempts import PendingProbe
 from switchgear.guard.call import Call, GuardPlan, serves_once
-from switchgear.guard.decision import PendingProbe
 from switchgear.guard.deferred_results import finish
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from switchgear.fallback import DIFFERENT, MAY_STAND_IN, candidates
+from switchgear.guard.attempts import PendingProbe
 from switchgear.guard.call import Call, GuardPlan, running
-from switchgear.guard.decision import PendingProbe
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.guard.tool_function import Arguments, Guarded, fitted

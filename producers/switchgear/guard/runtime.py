@@ -18,8 +18,9 @@ from switchgear.caching.repeated_calls import DuplicateCounter
 from switchgear.caching.single_flight import SingleFlight
 from switchgear.classify.result import text_rule
 from switchgear.fallback import NO_GROUP, Chains, FallbackMap, Group, StandIns
+from switchgear.guard.attempts import PendingProbe
 from switchgear.guard.caller_errors import CallerErrorLimit, CallerErrors, run_name
-from switchgear.guard.decision import CircuitDecision, PendingProbe
+from switchgear.guard.decision import CircuitDecision
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
 from switchgear.guard.targets import target_of
@@ -123,16 +124,12 @@ class Runtime:
         if isinstance(trial, Rejection):
             return trial
         answer: Permit | Rejection | PendingProbe
-        if session is None:
-            answer = self.decision.acquire(tool, caller)
-        else:
-            answer = session.decision.acquire(tool, _in_session(session, caller))
-        if limit is not None and trial is not None:
-            if isinstance(answer, Permit):
-                answer.trial = trial
-            else:  # a circuit refuses, or has still to decide
-                limit.give_back(run, trial)
-        return answer if isinstance(answer, PendingProbe) else self._counted(answer, session, limit)
+        answer = decision.acquire(tool, caller if session is None else _in_session(session, caller))
+        if isinstance(answer, Permit):
+            return self._counted(answer, session, limit, trial)
+        if limit is not None and trial is not None:  # a circuit refuses, or has still to decide
+            limit.give_back(run, trial)
+        return answer
 
     def wait(self, pending: PendingProbe) -> Permit | Rejection:
         """Wait for the fleet's answer, at most ``probe_wait``."""
@@ -206,11 +203,9 @@ class Runtime:
             if isinstance(answer, PendingProbe):
                 answer = yield answer
             if isinstance(answer, Permit):
-                answer.arguments = arguments
-                if arguments is not None and self.sends_hash:
-                    answer.parameters_hash = arguments()
+                parameters_hash = arguments() if arguments is not None and self.sends_hash else None
+                answer.describe("call" if refusal is None else "fallback", parameters_hash, arguments)
                 if refusal is not None:
-                    answer.served_by = "fallback"
                     self.refused(refusal, served_by="fallback", fallback_tool=name, caller=caller)
                 return answer
             if refusal is None:
@@ -286,9 +281,10 @@ class Runtime:
         A guard calls that fallback itself. A caller who asks for a permit has to know its name.
         """
         if refusal.source in {"local", "fleet"}:
-            named = next((tool for tool in self.chain(refusal.tool) if not self.is_open(tool)), None)
-            if named is not None:
-                refusal = msgspec.structs.replace(refusal, fallback=named)
+            for tool in self.chain(refusal.tool):
+                if not self.is_open(tool):
+                    refusal = msgspec.structs.replace(refusal, fallback=tool)
+                    break
         self.refused(refusal, caller=caller)
         return refusal
 
@@ -310,8 +306,9 @@ class Runtime:
 
     def _after_answer(self, pending: PendingProbe) -> Permit | Rejection:
         session = session_of(self)
-        limit = self.caller_error_limit(session, pending.caller.session_id)
-        return self._counted(self.decision.after_answer(pending), session, limit)
+        limit = self.caller_error_limit(session, pending.attempt.caller.session_id)
+        answer = self.decision.after_answer(pending)
+        return self._counted(answer, session, limit) if isinstance(answer, Permit) else answer
 
     def caller_error_limit(self, session: Session | None, session_id: str | None = None) -> CallerErrorLimit | None:
         """Return the limit that a call counts in: of the running ``session``, else of the session that its caller names.
@@ -326,20 +323,16 @@ class Runtime:
 
     @staticmethod
     def _counted(
-        answer: Permit | Rejection, session: Session | None, limit: CallerErrorLimit | None
+        permit: Permit, session: Session | None, limit: CallerErrorLimit | None, trial: str | None = None
     ) -> Permit | Rejection:
         """Count a permitted call in ``session``. Refused and waiting calls take no place from others."""
-        if isinstance(answer, Rejection):
-            return answer
-        answer.caller_errors = limit
-        if session is None:
-            return answer
-        counted_in = session.begin(answer.tool)
+        counted_in = () if session is None else session.begin(permit.tool)
         if isinstance(counted_in, Rejection):
-            answer.release()
+            permit.counts_in((), limit, trial)
+            permit.release()
             return counted_in
-        answer.sessions = counted_in
-        return answer
+        permit.counts_in(counted_in, limit, trial)
+        return permit
 
 
 def _aimed(rule: str | None, caller: Caller, target: Callable[[str], str] | None) -> Caller:

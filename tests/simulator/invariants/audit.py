@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from switchgear.fleet import Message
-from switchgear.guard.decision import PendingProbe
+from switchgear.guard.attempts import PendingProbe
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from tests.simulator.invariants.broken import Histories

@@ -15,7 +15,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.fleet import Message
-from switchgear.guard.decision import PendingProbe
+from switchgear.guard.attempts import PendingProbe
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear_schemas import BreakerPolicy

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from switchgear.guard.decision import PendingProbe
+from switchgear.guard.attempts import PendingProbe
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from tests.simulator.agenda import EPOCH, instant

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,7 @@ from switchgear import (
     SwitchgearError,
 )
 from switchgear.telemetry.hooks import HookList
-from switchgear.testing import InMemoryFleet
+from switchgear.testing import FakeClock, InMemoryFleet
 from switchgear_schemas.plain_policy import PlainPolicy
 from tests.support.table import table
 
@@ -70,6 +71,9 @@ WRONG: list[tuple[str, object]] = [
     ("hooks", FunctionHooks()),
     ("hooks", [print]),
     ("hooks", [FunctionHooks]),
+    ("clock", 5),
+    ("clock", time.monotonic),
+    ("clock", FakeClock),
 ]
 WRONG_WITH_KAFKA: list[tuple[str, object]] = [
     *(

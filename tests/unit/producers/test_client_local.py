@@ -11,6 +11,7 @@ import time
 import pytest
 
 from switchgear import BreakerPolicy, CircuitOpenError, Classification, Permit, Rejection, Switchgear
+from switchgear.testing import FakeClock
 from tests.support.clock import Clock
 from tests.support.local_client import local_client
 
@@ -34,6 +35,15 @@ def gear(clock):
 def fail(gear, tool="search", times=2, error=None):
     for _ in range(times):
         gear.try_acquire(tool).failure(error or BrokenError("it is down"))
+
+
+def test_a_client_lives_by_the_clock_that_it_is_given():
+    clock = FakeClock()
+    gear = Switchgear.local(local_policies=QUICK, clock=clock)
+    fail(gear)
+    assert not gear.try_acquire("search")
+    clock.advance(0.3)
+    assert gear.try_acquire("search").probe
 
 
 # -- permits ----------------------------------------------------------------------------------------------------------

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import random
 import threading
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -338,8 +340,8 @@ def test_notice_has_the_circuits_of_the_running_session():
 
 def test_notices_of_alternating_sessions_stay_the_same():
     wall = Clock(NOON)
-    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
-    gear._clocks = (gear._clocks[0], wall)
+    clock = SimpleNamespace(monotonic=time.monotonic, wall=wall)
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), clock=clock)
     one, other = gear.session("a"), gear.session("b")
     with one:
         gear.try_acquire("t").failure(ConnectionError())

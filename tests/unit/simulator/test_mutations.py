@@ -70,10 +70,11 @@ def test_an_owner_that_grants_one_probe_of_a_server_too_many_is_noticed(monkeypa
 
 
 def test_a_guard_that_calls_tools_of_a_dead_server_is_noticed(monkeypatch):
-    def passes(_self, family, *_):
-        return FamilyPermit(family.name, None, None, None)
+    def passes(_self, attempt):
+        attempt.of_family = FamilyPermit(attempt.family.name, None, None, None)
 
-    monkeypatch.setattr(CircuitDecision, "_of_family", passes)
+    monkeypatch.setattr(CircuitDecision, "_fleet_of_family", lambda *_: None)
+    monkeypatch.setattr(CircuitDecision, "_own_family", passes)
     error = broken(calls_per_s=15.0, server_outage_every_s=200.0)
     assert (error.invariant, error.circuit_id[-7:]) == ("no-call-while-open", "|family")
 
@@ -137,10 +138,7 @@ def test_a_lease_used_twice_is_noticed(monkeypatch):
 def test_a_guard_that_calls_an_open_tool_is_noticed(monkeypatch):
     monkeypatch.setattr("switchgear.guard.fleet_circuits.fleet_answer", lambda *_: "pass")
     monkeypatch.setattr("switchgear.guard.fleet_circuits.FleetCircuits.reachable", lambda *_: False)
-    monkeypatch.setattr(
-        "switchgear.guard.decision.CircuitDecision._not_closed",
-        lambda self, _fleet, view, caller, family: self._locally(view.tool_name, view, caller, family),
-    )
+    monkeypatch.setattr("switchgear.guard.fleet_circuits.FleetCircuits.decide", lambda *_: "pass")
     error = broken()
     assert error.invariant == "no-call-while-open"
     assert "without a lease" in str(error)

@@ -9,6 +9,7 @@ import pytest
 
 from switchgear import BreakerPolicy, CircuitOpenError, Switchgear
 from tests.support.clock import Clock
+from tests.support.local_client import local_client
 
 pytestmark = pytest.mark.slow
 
@@ -22,16 +23,15 @@ class DownError(Exception):
 
 
 def client(clock: Clock, permits: int) -> Switchgear:
-    gear = Switchgear.local(
+    return local_client(
+        clock,
         local_policies=BreakerPolicy(
             consecutive_failures=1,
             wait_duration_in_open_state_s=WAIT_S,
             permitted_number_of_calls_in_half_open_state=permits,
             success_threshold_to_close=permits,
-        )
+        ),
     )
-    gear._decision.clock = gear._decision.reporter.clock = gear._decision.local._clock = clock
-    return gear
 
 
 def next_rush(gear: Switchgear, clock: Clock) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 import time
+import traceback
 
 import pytest
 
@@ -306,3 +307,22 @@ def test_threads_fail_together_and_not_one_failure_is_lost():
     for thread in threads:
         thread.join(60)
     assert breaker_of(gear).counts(time.monotonic()).total_failed == 4 * 334
+
+
+@pytest.mark.parametrize("tool", ["search", "mcp:server:search"])
+@pytest.mark.parametrize("local", [True, False])
+async def test_the_traceback_of_a_failing_tool_shows_the_line_that_called_it(connected, local, tool):
+    gear = Switchgear.local() if local else connected
+
+    @gear.guard(tool)
+    async def adown():
+        down()
+
+    gear.guard(tool)(answers)()  # the first call takes the exact way: there was no circuit yet
+    with pytest.raises(DownError) as caught:
+        gear.guard(tool)(down)()
+    assert "result = (function(*args" in "".join(traceback.format_exception(caught.value))
+    gear.guard(tool)(answers)()  # ends the run of failures
+    with pytest.raises(DownError) as caught:
+        await adown()
+    assert "result = await (function(*args" in "".join(traceback.format_exception(caught.value))

@@ -10,7 +10,7 @@ import pytest
 from switchgear import BreakerPolicy, CircuitOpenError, Classification, Permit, Rejection, Switchgear
 from switchgear.breaker.ramp import admits, in_words, phase_of
 from switchgear.follower.view import CircuitView, Instant, UnreadableCircuitError, decode_view
-from switchgear.guard.decision import PendingProbe
+from switchgear.guard.attempts import PendingProbe
 from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.guard.rejections import Caller
 from switchgear.policies import PolicySet

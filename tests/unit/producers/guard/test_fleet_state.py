@@ -13,8 +13,8 @@ from switchgear.guard.decision import CircuitDecision
 from switchgear.guard.fleet_circuits import FleetCircuits
 from switchgear.guard.fleet_state import STATE_MAX_AGE_S, Availability, OnStateUnavailable, mode_of
 from switchgear.guard.local_circuits import LocalBreakers
-from switchgear.guard.permits import Reporter
 from switchgear.guard.rejections import Caller
+from switchgear.guard.reporter import Reporter
 from switchgear.testing import FakeClock, InMemoryFleet
 from switchgear.testing.fakes import MemoryEmitter
 from switchgear.testing.fleet import START

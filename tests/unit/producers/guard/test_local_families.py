@@ -15,17 +15,14 @@ from switchgear.policies import PolicySet
 from switchgear_schemas.plain_policy import PlainCusum, PlainPolicy
 from switchgear_schemas.policy import LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT
 from tests.support.clock import Clock
+from tests.support.local_client import local_client
 from tests.support.tool_server import SERVER, ToolServer, call_all
 
 CIRCUIT = f"{SERVER}|family"
 
 
 def client(clock: Clock | None = None, **options) -> Switchgear:
-    gear = Switchgear.local(**options)
-    if clock is not None:
-        decision = gear._decision
-        decision.clock = decision.reporter.clock = decision.local._clock = decision.families._clock = clock
-    return gear
+    return Switchgear.local(**options) if clock is None else local_client(clock, **options)
 
 
 @pytest.fixture

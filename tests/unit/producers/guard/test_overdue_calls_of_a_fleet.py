@@ -235,6 +235,9 @@ class Held:
         self.wait = None
         self.reported = False
 
+    def watch(self, wait):
+        self.wait = wait
+
 
 def test_the_background_thread_looks_when_a_call_is_due_and_not_before():
     told, loop, done = [], asyncio.new_event_loop(), asyncio.Event()

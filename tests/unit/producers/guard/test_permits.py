@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sys
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 from uuid import UUID
 
 import pytest
 
-from switchgear import BreakerPolicy, Classification, FunctionHooks, Switchgear, SwitchgearError
+from switchgear import (
+    BreakerPolicy,
+    CircuitOpenError,
+    Classification,
+    FunctionHooks,
+    Permit,
+    Switchgear,
+    SwitchgearError,
+)
 from switchgear.testing import InMemoryFleet
 from tests.support.table import table
 
@@ -227,3 +238,37 @@ def test_report_with_an_unknown_keyword_names_it_and_leaves_the_permit_usable(re
     with pytest.raises(TypeError, match=f"unexpected keyword argument '{unknown}'"):
         getattr(permit, report)(*arguments, **{unknown: 1})
     assert not permit.reported
+
+
+def test_nobody_assigns_a_field_of_a_permit_but_the_permit_itself(monkeypatch):
+    assigned: set[tuple[str, str]] = set()
+    assign = Permit.__setattr__
+
+    def seen(permit, name, value):
+        assigned.add((Path(sys._getframe(1).f_code.co_filename).name, name))
+        assign(permit, name, value)
+
+    monkeypatch.setattr(Permit, "__setattr__", seen)
+    fleet = InMemoryFleet()
+    gear = fleet.gear(
+        "p",
+        local_policies=BreakerPolicy(consecutive_failures=1, slow_call_rate_threshold=0.5),
+        parameters_key=b"a secret of the fleet",
+        max_caller_errors=1,
+    )
+    gear.guard("mcp:s:spare")(lambda city: city)
+    tool = gear.guard("mcp:s:tool", fallback="mcp:s:spare", timeout=5)(lambda city: {"Oslo": 1}[city])
+    stream = gear.guard("mcp:s:stream")(lambda: (yield from range(3)))
+    with gear.session("s-1", max_calls=20):
+        for arguments in (("Oslo",), (), ("Rome",), ("Rome",)):
+            with contextlib.suppress(KeyError, TypeError, CircuitOpenError):
+                tool(*arguments)
+        assert list(stream()) == [0, 1, 2]
+        permit = gear.try_acquire("mcp:s:other", arguments={"city": "Oslo"}, fallbacks=["mcp:s:spare"])
+        permit.tokens(3)
+        permit.success()
+        with pytest.raises(ValueError, match="wrong"), gear.permit("mcp:s:more"):
+            raise ValueError("wrong")
+        gear.try_acquire("mcp:s:last", target="host").release()
+    assert {file for file, _ in assigned} == {"permits.py"}
+    assert {"wait", "sessions", "served_by", "parameters_hash", "trial", "reported"} <= {name for _, name in assigned}

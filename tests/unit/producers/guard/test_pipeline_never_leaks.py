@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from switchgear import BreakerPolicy, CircuitOpenError, Permit, Switchgear
 from tests.support.clock import Clock
+from tests.support.local_client import local_client
 
 WAIT_S = 60.0
 STAY_S = 30.0
@@ -29,17 +30,16 @@ class DownError(Exception):
 
 def client(clock: Clock, permits: int = 1, **policy) -> Switchgear:
     """A local client on a clock of ours."""
-    gear = Switchgear.local(
+    return local_client(
+        clock,
         local_policies=BreakerPolicy(
             consecutive_failures=2,
             wait_duration_in_open_state_s=WAIT_S,
             max_wait_duration_in_half_open_state_s=STAY_S,
             permitted_number_of_calls_in_half_open_state=permits,
             **policy,
-        )
+        ),
     )
-    gear._decision.clock = gear._decision.reporter.clock = gear._decision.local._clock = clock
-    return gear
 
 
 def due_for_a_probe(clock: Clock | None = None) -> Switchgear:

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from switchgear import BreakerPolicy, Switchgear
+from switchgear import BreakerPolicy
 from switchgear.testing import InMemoryFleet
 from tests.support.clock import Clock
+from tests.support.local_client import local_client
 
 WAIT_S, STAY_S = 60.0, 30.0
 DAY_S = 86_400.0
@@ -28,10 +29,7 @@ def client(clock):
             max_wait_duration_in_half_open_state_s=STAY_S,
             **rules,
         )
-        gear = Switchgear.local(local_policies=policy)
-        gear._clocks = (clock, gear._clocks[1])
-        gear._decision.clock = gear._decision.reporter.clock = gear._decision.local._clock = clock
-        return gear
+        return local_client(clock, local_policies=policy)
 
     return made
 
