@@ -98,7 +98,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         outages_in_text: Globs of the tools whose failed results count by their text, such as "connection refused". All others
             answered, so they work. Leave out tools that read pages or run code: their texts are about something else.
         parameters_key: A secret of the deployment. With it, events carry a keyed hash of the call's parameters.
-        compression: Of what is sent: None, gzip, snappy, lz4 or zstd.
+        compression: How to compress what is sent: None, gzip, snappy, lz4 or zstd.
         spool_dir: A folder on a local disk where events wait while Kafka is down and outlive this process. None: in memory only.
         spool_bytes: The most bytes of this process in the spool. When it is full, the oldest events are dropped.
         spool_fsync: Wait for the disk after each write, so that a power cut loses nothing either.
@@ -116,8 +116,9 @@ class Switchgear(Calling, Lifetime, FromEnv):
             may go to tools whose circuits are open.
         max_caller_errors: Refuse a tool to a session after this many errors of the caller in a row. None: never.
         caller_errors_without_session: The process's calls without a session are one session, for ``max_caller_errors``.
-        include_last_error: Quote the tool's last error in the texts of refusals, also to models that didn't get it. It is a stranger's
-            text: a tool that reads web pages may tell your models what to do. By default the texts say in our words what it was.
+        include_last_error: Quote the tool's last error in the texts of refusals, also to models that didn't get it. Others
+            write that error: a tool that reads web pages may tell your models what to do. By default the texts describe it in
+            Switchgear's own words.
         clock: For tests: shows the time, such as a :class:`switchgear.testing.FakeClock`. None: the machine's.
 
     Raises:

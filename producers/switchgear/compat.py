@@ -260,17 +260,17 @@ def from_spectra(
     hooks: Iterable[Hooks] = (),
     **client: Any,
 ) -> Switchgear:
-    """Return a client whose circuits behave as Spectra's, but for two differences.
+    """Return a client whose circuits behave like Spectra's, with two differences.
 
     A probe that doesn't return within ten minutes counts as lost. If the circuits of a tool and its fallback are both open, the
     tool is called: if everything is open, the problem is probably in this process.
 
     Args:
-        configure: A function that sets options, as the one for ``AddToolResilience``; or the options themselves.
+        configure: The options, or a function that sets them, like the one for ``AddToolResilience``.
         event_sink: Receives changes of state and fallbacks.
         bootstrap_servers: The brokers. Without them, the client is a local one.
         hooks: Other hooks.
-        client: Other arguments of :class:`Switchgear`, but for the policies and fallbacks that the options set.
+        client: Other arguments of :class:`Switchgear`. The options set the policies and fallbacks.
 
     Raises:
         OptionError: An option is out of range, or ``configure`` isn't a plain function. The message names it.

@@ -1,4 +1,4 @@
-"""Text of strangers in what a model reads: names, reasons and errors.
+"""Foreign text in what a model reads: names, reasons and errors.
 
 A tool, a server or another tenant chooses it, and a model may take it for an order. So a name is shown plainly only if it can hardly be a
 sentence. An error is told in our own words. Everything else is quoted, escaped and bounded, so that it can't end the quotation.
@@ -58,7 +58,7 @@ def name_for_model(name: str) -> str:
 
 
 def data_for_model(text: str, most: int = MOST_OF_AN_ERROR) -> str:
-    """Return a stranger's text in quotation marks, on one line, with at most ``most`` characters.
+    """Return a foreign text in quotation marks, on one line, with at most ``most`` characters.
 
     Markup, quotation marks, line breaks and invisible characters are escaped as in JSON. An ellipsis marks a cut.
     """

@@ -36,8 +36,8 @@ _GUARD: Final = "__switchgear__"
 def guard_server(server: T, gear: Switchgear, *, circuit_of: CircuitOf = None, terminal_after: int | None = None) -> T:
     """Guard every tool of a server, and leave out those whose circuit is open when a client lists them.
 
-    Of an ``MCPServer``, the methods ``call_tool`` and ``list_tools`` are replaced; of a low-level ``Server``, the handlers of
-    ``tools/call`` and ``tools/list``. The SDK's middleware is not used: it is provisional in SDK 2.x, and it sees a tool's
+    The methods ``call_tool`` and ``list_tools`` of an ``MCPServer`` are replaced, or the handlers of ``tools/call`` and
+    ``tools/list`` of a low-level ``Server``. The SDK's middleware is not used: it is provisional in SDK 2.x, and it sees a tool's
     exceptions only as texts.
 
     Args:

@@ -32,7 +32,7 @@ LOGGERS: Final = (
 )
 """Those that write of connections. A filter of a logger doesn't see what its children write."""
 EVERY_S: Final = 20.0
-"""Of each message template, one line in this time passes."""
+"""One line of each message template passes in this time."""
 AWAY_AFTER_S: Final = 15.0
 """Failed connections for so long without an answer mean that Kafka is away. One broker of several that is down is not: the others answer."""
 CALM_S: Final = 60.0
