@@ -210,8 +210,7 @@ class ServerChecks:
             return Finding("fail", f"The worker at {url} is unhealthy: {healthy['problem']}", "Restart the worker.")
         status = ready.get("status")
         if status != "ready":
-            why = ready.get("reason") or f"it is {status}"
-            return Finding("warn", f"The worker at {url} is not ready: {why}.", "Try again in a few seconds.")
+            return Finding("warn", f"The worker at {url} is not ready: it is {status}.", "Try again in a few seconds.")
         seen = f"The worker at {url} is ready, with {len(ready.get('partitions', []))} partitions."
         notice = healthy.get("notice")
         return Finding("warn", f"{seen} It says: {notice}") if notice else Finding("ok", seen)
