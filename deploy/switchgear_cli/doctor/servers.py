@@ -236,7 +236,7 @@ class ServerChecks:
         tables = Finding("ok", "")
         if missing:
             todo = "switchgear migrate (each sink does the same when it starts)"
-            tables = Finding("warn", f"{where}: {len(missing)} migrations are not applied.", todo)
+            tables = Finding("warn", f"{where} lacks {len(missing)} of this version's migrations.", todo)
         return joined([tables, clock], f"{where} has the tables of this version.")
 
 
