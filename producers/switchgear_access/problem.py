@@ -1,4 +1,4 @@
-"""ProblemError details: the JSON form of an error (RFC 9457)."""
+"""Problem details: the JSON form of an error (RFC 9457)."""
 
 from __future__ import annotations
 

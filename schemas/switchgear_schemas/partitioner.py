@@ -24,6 +24,6 @@ def partition_of(tool_name: str, partitions: int, family_pattern: str = DEFAULT_
 
 
 def may_have_owned(partition: int, tool_name: str, partitions: int) -> bool:
-    """Return whether ``partition`` owned the tool under some other ``family_pattern``, or before there were families."""
+    """Return whether ``partition`` may have owned the tool by another ``family_pattern``."""
     parts = tool_name.split(":")
     return any(owner_partition(":".join(parts[:end]), partitions) == partition for end in range(1, len(parts) + 1))

@@ -14,9 +14,8 @@ import faust
 from faust.stores.memory import Store as MemoryStore
 from faust.types import TP, EventT
 
-from switchgear.fleet.rows import MARK, Row, RowError, applied, check_row
+from switchgear.fleet.rows import MARK, RowError, applied, check_row
 from switchgear_schemas.families import DEFAULT_PATTERN
-from switchgear_schemas.partitioner import may_have_owned
 
 
 class DurableTable(faust.Table[bytes, bytes]):
@@ -102,12 +101,9 @@ class DurableTable(faust.Table[bytes, bytes]):
             return
         if value is None:
             if self._partition_of.get(key, partition) != partition:
-                if may_have_owned(partition, Row.decode(self.rows[key]).tool_name, self.partition_count):
-                    return  # its new owner removed it here
                 raise RowError("A row of the changelog takes away another partition's.")
         else:
-            if not check_row(key, value, partition, self.partition_count, self.family_pattern):
-                return  # another partition owns it now
+            check_row(key, value, partition, self.partition_count, self.family_pattern)
             mark = applied(value)
             if mark < self._marks.get(key, b""):
                 self.stale_rows += 1

@@ -67,8 +67,6 @@ class HealthMonitor:
         self._recovered: object = None
         self._answered_at = clock()
         self._complaints = Throttle(AGAIN_S, clock=clock)
-        self.waits_for: str | None = None
-        """What the worker waits for before it joins its group."""
 
     @property
     def unready_for(self) -> float:
@@ -106,10 +104,6 @@ class HealthMonitor:
         """What operators should know about a healthy worker; None if there is nothing."""
         return None if self._watch is None else self._watch.notice
 
-    def wait_for(self, reason: str | None) -> None:
-        """Note what the worker waits for, or None when the wait is over. A worker that waits is healthy, and not ready."""
-        self.waits_for = reason
-
     async def run(self) -> None:
         """Look every second until cancelled."""
         while True:
@@ -132,12 +126,7 @@ class HealthMonitor:
         metrics.stale_rows.set(self._table.stale_rows)
         metrics.observe_circuits(owner.states())
         recovered = (self._app.consumer_generation_id, self._table.read)
-        if (
-            owner.ready
-            or self.waits_for is not None
-            or recovered != self._recovered
-            or self.silent_for > ANSWER_S + EVERY_S
-        ):
+        if owner.ready or recovered != self._recovered or self.silent_for > ANSWER_S + EVERY_S:
             self._moved_at, self._recovered = self._clock(), recovered
         if not owner.ready or not owner.partitions:
             self._lagging_since = None

@@ -97,8 +97,6 @@ def build_http(owner: Owner, monitor: HealthMonitor, metrics: WorkerMetrics) -> 
 
     def readyz() -> web.Response:
         body = {"status": "ready" if owner.ready else "recovering", "partitions": sorted(owner.partitions)}
-        if monitor.waits_for is not None:
-            body |= {"status": "waiting", "reason": monitor.waits_for}
         return web.json_response(body, status=200 if owner.ready else 503, headers=own_pid())
 
     def prometheus() -> web.Response:

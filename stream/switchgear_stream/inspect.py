@@ -37,8 +37,7 @@ def take_row(newest: dict[bytes, bytes], record: Any, partitions: int, family_pa
             del newest[record.key]
         return
     try:
-        if not check_row(record.key, record.value, record.partition, partitions, family_pattern):
-            return
+        check_row(record.key, record.value, record.partition, partitions, family_pattern)
     except RowError:
         return
     if record.key not in newest or applied(record.value) >= applied(newest[record.key]):
@@ -46,7 +45,7 @@ def take_row(newest: dict[bytes, bytes], record: Any, partitions: int, family_pa
 
 
 def _is_at_home(record: Any, held: bytes, partitions: int, family_pattern: str) -> bool:
-    """Return whether a tombstone is for the row held. A row that another partition had before has a tombstone there too."""
+    """Return whether a tombstone is in the partition of the row held. No owner wrote one that is elsewhere."""
     if not is_circuit(record.key):
         return True
     home = partition_of(Row.decode(held).tool_name, partitions, family_pattern)

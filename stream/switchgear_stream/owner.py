@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError
 from faust.types import TP, EventT
 
 from switchgear.fleet import Changes, FleetFold
-from switchgear.fleet.rows import Placement, PolicyOverrides, is_circuit
+from switchgear.fleet.rows import PolicyOverrides, is_circuit, placement_key
 from switchgear.runtime.throttled_log import Throttle
 from switchgear_schemas import DeadLetter, SwitchgearError
 from switchgear_schemas.circuit_ids import read_circuit_id
@@ -260,9 +260,9 @@ class Owner:
         found = Counter(self._states.values())
         rows = self._table.rows
         others = sum(
-            row.key in rows
+            key in rows
             for partition in self.partitions
-            for row in (PolicyOverrides(partition=partition), Placement(partition=partition, pattern=""))
+            for key in (PolicyOverrides(partition=partition).key, placement_key(partition))
         )
         found["closed"] = len(rows) - others - len(self._states)
         return dict(found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
@@ -22,19 +21,16 @@ from mode.types.signals import BaseSignalT
 
 from switchgear.fleet import FleetFold
 from switchgear.fleet.registry import Limits
-from switchgear.fleet.rows import RowError, partitions_placed
 from switchgear.policies import PolicySet
 from switchgear_schemas import BrokerUnavailableError, SettingsError, SwitchgearError
-from switchgear_schemas.records import unreadable
 from switchgear_schemas.settings import Settings
 from switchgear_stream.app import WorkerApp, build_app
 from switchgear_stream.batching import BatchQueue
-from switchgear_stream.group import wait_for_group
 from switchgear_stream.health_monitor import HealthMonitor
 from switchgear_stream.http import build_http, serving
 from switchgear_stream.metrics import WorkerMetrics
-from switchgear_stream.moving import check_placed
 from switchgear_stream.owner import Owner
+from switchgear_stream.placement import check_group, check_placed
 from switchgear_stream.publisher import Publisher
 from switchgear_stream.topic_reader import read_to_end
 from switchgear_stream.topic_watch import TopicWatch, judge
@@ -73,6 +69,7 @@ def run_worker(settings: Settings, *, instance_id: str | None = None) -> NoRetur
 async def _run(settings: Settings, instance_id: str | None) -> int:
     policies = PolicySet.load(settings.policy_file)
     await _check_topics(settings)
+    await check_group(settings)
     watchdog = Watchdog(settings.worker_session_timeout_s)
     stop = _stop_on_signal()
     metrics = WorkerMetrics()
@@ -112,7 +109,7 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
             asyncio.create_task(watchdog.run()): "watchdog",
             asyncio.create_task(monitor.run()): "health monitor",
             asyncio.create_task(watch.run()): "topic watch",
-            asyncio.create_task(_run_faust(app, settings, monitor)): "faust",
+            asyncio.create_task(_run_faust(app)): "faust",
         }
         code = await wait_for_end(tasks, stop, watchdog)
         _exit_in_time(code)
@@ -145,9 +142,8 @@ def _attach(app: WorkerApp, topic: TopicT, owner: Owner) -> None:
     app.on_partitions_revoked.connect(revoked, weak=False)
 
 
-async def _run_faust(app: WorkerApp, settings: Settings, monitor: HealthMonitor) -> None:
-    """Start Faust when the group is free, and return when it has stopped or crashed."""
-    await wait_for_group(settings, monitor.wait_for)
+async def _run_faust(app: WorkerApp) -> None:
+    """Start Faust, and return when it has stopped or crashed."""
     await app.start()
     await app.wait_until_stopped()
     if app.crash_reason is not None:
@@ -245,18 +241,15 @@ async def _check_topics(settings: Settings) -> None:
 
 
 async def _is_placed(settings: Settings, partitions: int) -> bool:
-    """Return whether the changelog says that circuits are kept in the number of partitions of the settings.
+    """Return whether the changelog says that circuits are placed as the settings say.
 
     Raises:
-        SettingsError: They are kept in another number.
+        SettingsError: They are placed otherwise.
         BrokerUnavailableError: The broker did not deliver the changelog within 60 s.
     """
     said = False
     async for record in read_to_end(settings, settings.topics.changelog, range(partitions)):
-        if unreadable(record) is None:
-            check_placed(record.key or b"", record.value, settings)
-            with contextlib.suppress(RowError):
-                said = said or partitions_placed(record.key or b"", record.value) > 0
+        said = check_placed(record.key or b"", record.value, settings) or said
     return said
 
 

@@ -73,8 +73,12 @@ async def migrate(
         with migrations.explained("Making the tenant's reader", _RIGHTS):
             for statement in access:
                 await store.command(statement)
-        done = f"{len(applied)} migrations applied to" if applied else "The tables are as they should be in"
-        print(f"{done} {store.location}.")
+        names = ", ".join(f"{each.version:04}_{each.name}" for each in applied)
+        print(
+            f"Applied {names} to {store.location}."
+            if names
+            else f"The tables are as they should be in {store.location}."
+        )
         if reader is not None:
             made = f"made, password {password}" if password is not None else "was there already"
             print(

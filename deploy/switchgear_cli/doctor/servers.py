@@ -210,8 +210,7 @@ class ServerChecks:
             return Finding("fail", f"The worker at {url} is unhealthy: {healthy['problem']}", "Restart the worker.")
         status = ready.get("status")
         if status != "ready":
-            why = ready.get("reason") or f"it is {status}"
-            return Finding("warn", f"The worker at {url} is not ready: {why}.", "Try again in a few seconds.")
+            return Finding("warn", f"The worker at {url} is not ready: it is {status}.", "Try again in a few seconds.")
         seen = f"The worker at {url} is ready, with {len(ready.get('partitions', []))} partitions."
         notice = healthy.get("notice")
         return Finding("warn", f"{seen} It says: {notice}") if notice else Finding("ok", seen)
@@ -237,7 +236,7 @@ class ServerChecks:
         tables = Finding("ok", "")
         if missing:
             todo = "switchgear migrate (each sink does the same when it starts)"
-            tables = Finding("warn", f"{where}: {len(missing)} migrations are not applied.", todo)
+            tables = Finding("warn", f"{where} lacks {len(missing)} of this version's migrations.", todo)
         return joined([tables, clock], f"{where} has the tables of this version.")
 
 

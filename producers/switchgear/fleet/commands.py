@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from switchgear.fleet.circuit import LiveCircuit
-from switchgear.fleet.log import LogRecord, Published, dead_letter, moved_from, origin_of, rekeyed
+from switchgear.fleet.log import LogRecord, Published, dead_letter, origin_of, rekeyed
 from switchgear.fleet.policy_overrides import after_command, laid_over, merged, named_values, sets_glob
 from switchgear.fleet.registry import CircuitRegistry
 from switchgear.fleet.rows import PolicyOverrides
@@ -41,7 +41,7 @@ def fold_command(record: LogRecord, registry: CircuitRegistry) -> None:
                 return  # one that was added: every partition that has circuits has its own copy
             _fold_glob(record, origin, command, registry)
         elif registry.place_of(command.tool_name).partition != record.partition:
-            registry.changes.rekeyed.append(rekeyed(record, command.tool_name, origin))
+            registry.changes.rekeyed.append(rekeyed(record, command.tool_name))
         else:
             _fold(record, origin, command, registry)
     except InvalidExecutionError as error:
@@ -86,13 +86,10 @@ def _fold(record: LogRecord, origin: tuple[int, int], command: Command, registry
             layer = _with_values(registry, tool, command.policy)
             if layer == row.policy:
                 circuits = []  # the same values again, or none to take back: nothing changes
-    if (
-        moved_from(record, registry.sources) is None
-    ):  # else a command that another one overtook on its way: its id is enough
-        if offset <= row.command_fences.get(partition, -1):
-            registry.changes.duplicates += 1
-            return
-        row.command_fences[partition] = offset
+    if offset <= row.command_fences.get(partition, -1):
+        registry.changes.duplicates += 1
+        return
+    row.command_fences[partition] = offset
     row.applied += 1
     if repeated:
         registry.changes.duplicates += 1

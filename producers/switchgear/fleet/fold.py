@@ -7,23 +7,13 @@ row and that offset are one value, written at once. Time is the broker's timesta
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from switchgear.breaker import Breaker, ProbeLease, Result, ResultKind, Transition, family_result_kind
 from switchgear.breaker.states import PASSING, outage_began
-from switchgear.breaker.values import MAX_COUNT
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.commands import fold_command
-from switchgear.fleet.log import (
-    MAX_EMITTER_ID,
-    Changes,
-    LogRecord,
-    dead_letter,
-    moved_from,
-    origin_of,
-    rekeyed,
-    result_of,
-)
+from switchgear.fleet.log import MAX_EMITTER_ID, Changes, LogRecord, dead_letter, origin_of, rekeyed, result_of
 from switchgear.fleet.registry import CircuitRegistry, Limits, Policies
 from switchgear.fleet.rows import Row, describe_error
 from switchgear.fleet.takeover import Known, reconcile
@@ -38,16 +28,7 @@ LIMIT_EVERY_S: Final = 60.0
 """How often a circuit's record may change because calls take longer or shorter than before."""
 
 
-class _Moved(NamedTuple):
-    """A copy of a copy that was made when another partition owned the tool."""
-
-    comes_again: bool
-    """Whether the original is read again, because no worker had committed it. It may come before or after this copy."""
-    place: tuple[int, int]
-    """Partition and offset of the first copy. Copies for several tools of a family are in the order of these places, not of their originals."""
-
-
-_Fence = tuple[int, int, _Moved | None]
+_Fence = tuple[int, int]
 """Partition and offset of an execution, which each row applies once."""
 
 
@@ -124,12 +105,12 @@ class FleetFold:
 
     def _execution(self, record: LogRecord, event: Execution) -> None:
         registry, changes = self.registry, self.registry.changes
-        fence: _Fence = (record.partition, record.offset, None)
+        fence: _Fence = (record.partition, record.offset)
         if record.headers:
-            fence = self._fence_of_copy(record)
+            fence = origin_of(record, registry.sources)
         place = registry.place_of(event.tool_name)
         if place.partition != record.partition:
-            changes.rekeyed.append(rekeyed(record, event.tool_name, fence[:2]))
+            changes.rekeyed.append(rekeyed(record, event.tool_name))
             return
         arrived = record.timestamp * _MS
         recorded = event.recorded_s
@@ -158,14 +139,6 @@ class FleetFold:
             self._count(live, counting, event, recorded)
             if counting is not None and event.status == "success" and not record.headers:
                 counting.begin_run(record)
-
-    def _fence_of_copy(self, record: LogRecord) -> _Fence:
-        partition, offset = origin_of(record, self.registry.sources)
-        place = moved_from(record, self.registry.sources)
-        if place is None:
-            return partition, offset, None
-        read_from = self.registry.read_from(record.partition).get(partition, MAX_COUNT)
-        return partition, offset, _Moved(offset >= read_from, place)
 
     def _counting(self, family: LiveCircuit, arrived: float, fence: _Fence, *, late: bool) -> LiveCircuit | None:
         """Return the family, with its fence raised, or None if it has counted the event."""
@@ -209,17 +182,10 @@ class FleetFold:
 
     def _raise_fence(self, live: LiveCircuit, fence: _Fence) -> bool:
         row = live.row
-        partition, offset, moved = fence
-        fences = row.fences
-        if moved is not None:  # later records of the same partition may have come before it, by the shorter way
-            if moved.comes_again:
-                return False
-            fences = row.moved
-            if row.scope == "family":
-                partition, offset = moved.place
-        if offset <= fences.get(partition, -1):
+        partition, offset = fence
+        if offset <= row.fences.get(partition, -1):
             return False
-        fences[partition] = offset
+        row.fences[partition] = offset
         row.applied += 1
         self.registry.touched[row.circuit_id] = live
         return True

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from switchgear.breaker import Result, ResultKind, result_kind
 from switchgear_schemas import BreakerPolicy, DeadLetter, InvalidExecutionError
 from switchgear_schemas.enums import MOST_TOKENS
-from switchgear_schemas.headers import MOVED, REKEYED, RESENT
+from switchgear_schemas.headers import REKEYED, RESENT
 from switchgear_schemas.wire import Execution
 
 
@@ -92,6 +92,9 @@ class Changes:
 
 
 COMPONENT: Final = "worker"
+COPY_MISPLACED: Final = (
+    "it is a copy for a worker with another family_pattern or topic_partitions; retry it to count the call"
+)
 _NUMBER: Final = re.compile(rb"[0-9]{1,18}").fullmatch
 """An offset that fits 64 bits."""
 
@@ -102,37 +105,28 @@ def origin_of(record: LogRecord, partitions: int) -> tuple[int, int]:
     Raises:
         InvalidExecutionError: The header is not ``partition:offset``, or names none of the ``partitions``.
     """
-    return _place(record, REKEYED, partitions) or (record.partition, record.offset)
-
-
-def moved_from(record: LogRecord, partitions: int) -> tuple[int, int] | None:
-    """Return the place of the copy of which ``record`` is a copy, because another partition owned its tool then. None if it is no such copy.
-
-    Raises:
-        InvalidExecutionError: The header is not ``partition:offset``, or names none of the ``partitions``.
-    """
-    return _place(record, MOVED, partitions)
-
-
-def _place(record: LogRecord, header: str, partitions: int) -> tuple[int, int] | None:
     for name, value in record.headers:
-        if name == header:
+        if name == REKEYED:
             place = value or b""  # Kafka lets a header have no value
             partition, colon, offset = place.partition(b":")
             if not (colon and _NUMBER(partition) and _NUMBER(offset) and int(partition) < partitions):
-                raise InvalidExecutionError("", f"the header {header} must be partition:offset, got {place[:40]!r}")
+                raise InvalidExecutionError("", f"the header {REKEYED} must be partition:offset, got {place[:40]!r}")
             return int(partition), int(offset)
-    return None
+    return record.partition, record.offset
 
 
-def rekeyed(record: LogRecord, tool_name: str, origin: tuple[int, int]) -> Rekeyed:
-    """Return a copy of ``record`` for the partition of its tool. Of its headers only the worker's own stay."""
-    headers = [(REKEYED, b"%d:%d" % origin)]
+def rekeyed(record: LogRecord, tool_name: str) -> Rekeyed:
+    """Return a copy of ``record`` for the partition of its tool. Of its headers only the worker's own stay.
+
+    Raises:
+        InvalidExecutionError: The record is a copy already. The fence of its original would drop it if a later one came first.
+    """
     names = {name for name, _ in record.headers}
+    if REKEYED in names:
+        raise InvalidExecutionError("", COPY_MISPLACED)
+    headers = [(REKEYED, b"%d:%d" % (record.partition, record.offset))]
     if RESENT in names:
         headers.append((RESENT, b"1"))
-    if REKEYED in names:
-        headers.append((MOVED, b"%d:%d" % (record.partition, record.offset)))
     assert record.value is not None
     return Rekeyed(record.topic, tool_name, record.value, headers, record)
 

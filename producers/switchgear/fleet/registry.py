@@ -19,7 +19,7 @@ from switchgear.breaker.values import LOOKED_AT, MAX_CIRCUITS_PER_TOOL
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.log import Changes, Published
 from switchgear.fleet.policy_overrides import laid_over_or_base, name_owned_by
-from switchgear.fleet.rows import Placement, PolicyOverrides, Row, first_applied, first_version, is_circuit
+from switchgear.fleet.rows import PolicyOverrides, Row, first_applied, first_version, is_circuit
 from switchgear_schemas import BreakerPolicy, CircuitScope, InvalidExecutionError
 from switchgear_schemas.circuit_ids import circuit_id as id_of
 from switchgear_schemas.circuit_ids import read_circuit_id, tool_circuit
@@ -230,11 +230,6 @@ class CircuitRegistry:
     def set_overrides(self, overrides: PolicyOverrides) -> None:
         """Replace the values that operators set by glob in one partition."""
         self._overrides[overrides.partition] = overrides
-
-    def read_from(self, partition: int) -> Mapping[int, int]:
-        """Return from which offset each input partition is read since ``partition`` has the rows of all its tools."""
-        data = self.rows.get(Placement(partition=partition, pattern="").key)
-        return {} if data is None else Placement.decode(data).read_from
 
     # ---- circuits
 

@@ -21,7 +21,7 @@ from switchgear_schemas.circuit_ids import circuit_id as id_of
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.enums import MAX_NAME_LENGTH, ErrorClass
 from switchgear_schemas.families import DEFAULT_PATTERN
-from switchgear_schemas.partitioner import may_have_owned, partition_of
+from switchgear_schemas.partitioner import partition_of
 
 SCHEMA: Final = 1
 HEAD: Final = 9
@@ -37,7 +37,7 @@ _NO_CIRCUIT: Final = b"\xff"
 MARK: Final = _NO_CIRCUIT + b"mark"
 """Key of the marks in the changelog. They are tombstones, so compaction removes them."""
 
-_FAMILIES: Final = _NO_CIRCUIT + b"families-"
+_PLACEMENT: Final = _NO_CIRCUIT + b"placement-"
 
 Fences = dict[Count, Annotated[int, Meta(ge=-1, lt=MAX_COUNT)]]
 """Partition to the last offset applied from it. A message at or below that offset is a replay."""
@@ -88,9 +88,6 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
     fallback: tuple[str, ...] = ()
     command_until: Instant | None = None
     """When an operator's command for a limited time ends, by the broker's clock."""
-    moved: Fences = {}
-    """Of the copies that were made when another partition owned the tool (see :data:`switchgear_schemas.headers.MOVED`). A tool's are by
-    the partitions of the originals, and a family's by those of the copies."""
     outage_at: Instant | None = None
     """Of a family that opened: the begin of the window in which its calls failed."""
     admitted_share: Annotated[float, Meta(gt=0, le=1)] = 1.0
@@ -170,27 +167,22 @@ class PolicyOverrides(msgspec.Struct, array_like=True, kw_only=True):
 
 
 class Placement(msgspec.Struct, array_like=True, kw_only=True):
-    """The mark that a partition has the rows of all its tools, by this ``family_pattern`` and among so many partitions.
-
-    By another pattern, other partitions have had some before.
+    """How the circuits of a partition were placed: by this ``family_pattern``, and among so many partitions. It never changes.
 
     Append new fields with a default: older rows then still load.
     """
 
     partition: Count
     pattern: str
+    """In its canonical form."""
+    partitions: Count
     applied: Count = 0
-    """Rises with every change."""
-    read_from: dict[Count, Count] = {}
-    """The offset from which the workers read each partition of the executions topic, when the rows were moved. Copies of earlier
-    records may be in the partitions that owned their tools before."""
-    partitions: Count = 0
-    """In how many partitions circuits are kept. 0: an older release wrote the row, which did not note it."""
+    """Always 0. Every row has it."""
 
     @property
     def key(self) -> bytes:
         """Key in the table and its changelog."""
-        return _FAMILIES + b"%d" % self.partition
+        return placement_key(self.partition)
 
     def encode(self) -> bytes:
         """Return the bytes for the table."""
@@ -227,11 +219,8 @@ def _decode(data: bytes, kind: type[AnyRow]) -> AnyRow:
         raise RowError(f"A row of the changelog is damaged: {error}.") from None
 
 
-def check_row(key: bytes, data: bytes, partition: int, partitions: int, family_pattern: str = DEFAULT_PATTERN) -> bool:
+def check_row(key: bytes, data: bytes, partition: int, partitions: int, family_pattern: str = DEFAULT_PATTERN) -> None:
     """Check that the owner of ``partition`` may have written a row under ``key``. Anyone with access to the changelog may write there.
-
-    Returns:
-        Whether the row belongs into this partition. It is False if it did under another ``family_pattern`` or before families.
 
     Raises:
         RowError: The row is damaged, of another version, under the key of another row, or in another partition.
@@ -239,8 +228,7 @@ def check_row(key: bytes, data: bytes, partition: int, partitions: int, family_p
     try:
         row = _kind_of(key).decode(data)
         owner = partition_of(row.tool_name, partitions, family_pattern) if isinstance(row, Row) else row.partition
-        moved = owner != partition and isinstance(row, Row) and may_have_owned(partition, row.tool_name, partitions)
-        wrong = _wrong(key, data, row, in_its_partition=moved or owner == partition)
+        wrong = _wrong(key, data, row, in_its_partition=owner == partition)
     except RowError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever bytes can make a decoder raise
@@ -248,13 +236,12 @@ def check_row(key: bytes, data: bytes, partition: int, partitions: int, family_p
         raise RowError(f"A row of the changelog is damaged: {reason}.") from None
     if wrong is not None:
         raise RowError(f"A row of the changelog is damaged: {wrong}.")
-    return not moved
 
 
 def _kind_of(key: bytes) -> type[Row | PolicyOverrides | Placement]:
     if is_circuit(key):
         return Row
-    return Placement if key.startswith(_FAMILIES) else PolicyOverrides
+    return Placement if key.startswith(_PLACEMENT) else PolicyOverrides
 
 
 def _wrong(key: bytes, data: bytes, row: Row | PolicyOverrides | Placement, *, in_its_partition: bool) -> str | None:
@@ -281,18 +268,19 @@ def is_circuit(key: bytes) -> bool:
     return not key.startswith(_NO_CIRCUIT)
 
 
-def partitions_placed(key: bytes, value: bytes | None) -> int:
-    """Return in how many partitions circuits are kept, if this row of the table says it; else 0.
+def placement_key(partition: int) -> bytes:
+    """Return the key of a partition's :class:`Placement`."""
+    return _PLACEMENT + b"%d" % partition
 
-    Raises:
-        RowError: The row is of another schema version, or damaged.
-    """
-    return Placement.decode(value).partitions if value and key.startswith(_FAMILIES) else 0
+
+def is_placement(key: bytes) -> bool:
+    """Return whether a key of the table is that of a :class:`Placement`."""
+    return key.startswith(_PLACEMENT)
 
 
 def is_overrides(key: bytes) -> bool:
     """Return whether a key of the table is that of the policies set by glob."""
-    return not is_circuit(key) and not key.startswith(_FAMILIES)
+    return not is_circuit(key) and not is_placement(key)
 
 
 def is_circuit_of(circuit_id: str, tool_name: str, scope: CircuitScope) -> bool:

@@ -48,18 +48,11 @@ class Known:
     """What a new owner reads from Kafka before it folds on."""
 
     published: Mapping[str, PublishedCircuit]
-    """Highest version of each circuit in the assigned partitions."""
+    """Highest version of each circuit of the assigned partitions."""
     execution_ends: Mapping[int, int] = field(default_factory=dict)
     """Next offset of each partition of the executions topic."""
     command_ends: Mapping[int, int] = field(default_factory=dict)
     """Next offset of each partition of the commands topic."""
-    elsewhere: Mapping[str, PublishedCircuit] = field(default_factory=dict)
-    """Highest version of each circuit of the assigned partitions in those partitions that owned it before."""
-
-    def newest(self, circuit_id: str) -> PublishedCircuit | None:
-        """Return the highest version of a circuit, wherever it is."""
-        here, there = self.published.get(circuit_id), self.elsewhere.get(circuit_id)
-        return there if here is None or (there is not None and there.version > here.version) else here
 
 
 _decoder: Final = msgspec.json.Decoder(PublishedCircuit)
@@ -100,16 +93,15 @@ def reconcile(registry: CircuitRegistry, known: Known) -> dict[str, str]:
         _reconcile(registry, live, known)
         if live.breaker.state != "closed":
             states[live.row.circuit_id] = live.breaker.state
-    for circuit_id in sorted(known.published.keys() | known.elsewhere.keys()):
-        last = known.newest(circuit_id)
-        if last is not None and last.key not in registry.rows:
+    for _, last in sorted(known.published.items()):
+        if last.key not in registry.rows:
             _without_row(registry, last)
     return states
 
 
 def _reconcile(registry: CircuitRegistry, live: LiveCircuit, known: Known) -> None:
     row = live.row
-    last, here = known.newest(row.circuit_id), known.published.get(row.circuit_id)
+    last = known.published.get(row.circuit_id)
     if _lower_fences(row.fences, known.execution_ends) | _lower_fences(row.command_fences, known.command_ends):
         row.applied += 1
         registry.touch(live)
@@ -119,7 +111,7 @@ def _reconcile(registry: CircuitRegistry, live: LiveCircuit, known: Known) -> No
         row.version = last.version
         live.breaker.generation = max(live.breaker.generation, last.generation) + 1
         _announce(registry, live)
-    elif row.record is not None and (here is None or here.version < row.version):
+    elif row.record is not None and (last is None or last.version < row.version):
         registry.publish(Published(row.circuit_id, row.tool_name, row.state, row.version, row.record))
     if live.differs_from_record():
         _announce(registry, live)
@@ -127,7 +119,7 @@ def _reconcile(registry: CircuitRegistry, live: LiveCircuit, known: Known) -> No
 
 def _start_fresh(registry: CircuitRegistry, row: Row, known: Known) -> None:
     """Replace a row that decodes but whose breaker can't be restored. Its fences and its name hold, its evidence is lost."""
-    last = known.newest(row.circuit_id)
+    last = known.published.get(row.circuit_id)
     live = registry.adopt(row.circuit_id, row.tool_name, row.scope, row.clock)
     live.row.fences, live.row.command_fences = row.fences, row.command_fences
     live.row.applied = row.applied + 1

@@ -124,7 +124,7 @@ class Rejection(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """What to show to the model: what is wrong, when to try again, and what to use instead. One line of bounded length.
 
-        It is in our words: nobody else's text is in it, but for names. Names that aren't plain words are quoted and escaped.
+        It is in our words. Of others it has only names. Names that aren't plain words are quoted and escaped.
         """
         tool = name_for_model(self.tool)
         about = f" for {name_for_model(self.target)}" if self.target else ""

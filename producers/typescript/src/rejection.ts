@@ -84,8 +84,8 @@ export class Rejection implements RejectionValues {
   }
 
   /**
-   * What to show to the model: what is wrong, when to try again, and what to use instead. It is in our words: nobody else's text is in it,
-   * but for names. Names that aren't plain words are quoted and escaped.
+   * What to show to the model: what is wrong, when to try again, and what to use instead. It is in our words. Of others it has
+   * only names. Names that aren't plain words are quoted and escaped.
    */
   get text(): string {
     const tool = nameForModel(this.tool);

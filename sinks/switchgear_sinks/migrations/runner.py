@@ -77,7 +77,7 @@ async def migrate(
         migrations: Apply these instead of the package's own, without the retention.
 
     Raises:
-        MigrationError: An applied file was changed, or ClickHouse refused a statement.
+        MigrationError: An applied file was changed, the database is from before 0.1.0, or ClickHouse refused a statement.
     """
     layout = Layout() if layout is None else layout
     known = load_migrations() if migrations is None else migrations
@@ -125,6 +125,12 @@ async def _missing(connection: Connection, known: list[Migration]) -> list[Migra
     applied = {line.version: line for line in await _read_ledger(connection)}
     for migration in known:
         line = applied.get(migration.version)
+        if line is not None and line.name != migration.name:
+            raise MigrationError(
+                f"This database is from before version 0.1.0: its migration {line.version:04} is {line.name}, not {migration.name}.",
+                hint="Give the sink an empty folder or database (clickhouse_url, or --data-dir of `switchgear up`), and start "
+                "it once with --rewind: it stores what Kafka still has.",
+            )
         if line is not None and line.checksum != migration.checksum:
             raise MigrationError(
                 f"Migration {migration.version:04}_{migration.name} was applied on {line.applied_at:%Y-%m-%d} "

@@ -21,7 +21,7 @@ CALLER_ERROR: Final = f"({FAILED} AND error_class IN ({_CALLER_CLASSES}))"
 SUCCEEDED: Final = "(status = 'success' AND error_class != 'policy')"
 """The caller ignores a success of class ``policy``."""
 JUDGED: Final = f"({SUCCEEDED} OR {FAILED} AND {TOOLS_OWN})"
-"""Calls that count for health, rates and times. Migration 0010 has the same rule."""
+"""Calls that count for health, rates and times. The view ``tool_counts_1m_mv`` has the same rule."""
 
 STATS: Final = f"""
     countIf({CALLS}) AS total_calls,

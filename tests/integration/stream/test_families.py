@@ -1,19 +1,16 @@
-"""The calls of a family's tools are counted once in every circuit, whatever their producers' keys and whatever workers ran before."""
+"""The calls of a family's tools are counted once in every circuit, whatever their producers' keys."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 
 import pytest
-from aiokafka import AIOKafkaConsumer
-from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.families import partition_key
 from switchgear_stream.inspect import read_circuits, read_rows
-from tests.support.stream import dead_letters, emit, eventually, get, metric, recount, version_faults
+from tests.support.stream import dead_letters, emit, eventually, metric, recount, version_faults
 
 FAMILIES = ("mcp:github", "mcp:maps")
 TOOLS = [f"{family}:{tool}" for family in FAMILIES for tool in ("search", "issues", "close")]
@@ -81,57 +78,3 @@ async def test_tools_and_families_count_every_call_once_while_workers_are_killed
     for records in (await read_circuits(settings)).values():
         assert version_faults(records) == []
     assert await dead_letters(settings) == []
-
-
-class _Old(RoundRobinPartitionAssignor):
-    name = "faust"
-
-
-async def test_a_worker_waits_until_workers_of_an_older_version_have_ended(settings, start_worker):
-    old = AIOKafkaConsumer(
-        settings.topics.executions,
-        **settings.kafka.options(),
-        group_id=settings.topics.worker_group,
-        partition_assignment_strategy=[_Old],
-    )
-    await old.start()
-    stopped = False
-    try:
-        await eventually(lambda: _assigned(old), what="the old worker owning partitions")
-        worker = await asyncio.to_thread(start_worker, settings, wait=False)
-        await asyncio.to_thread(worker.wait_for_output, "waiting ")
-        status, body = get(worker, "/readyz")
-        assert (status, json.loads(body)["status"]) == (503, "waiting")
-        assert "Workers of another version, or with another family_pattern" in json.loads(body)["reason"]
-        assert get(worker, "/healthz")[0] == 200
-        await asyncio.sleep(2)
-        assert old.assignment(), "the old worker keeps its partitions"
-        assert "ready  " not in worker.output()
-        await old.stop()
-        stopped = True
-        await asyncio.to_thread(worker.wait_for_output, "ready  ")
-        assert json.loads(get(worker, "/readyz")[1])["status"] == "ready"
-    finally:
-        if not stopped:
-            await old.stop()
-
-
-async def test_a_worker_that_waits_ends_at_once_when_it_is_stopped(settings, start_worker):
-    old = AIOKafkaConsumer(
-        settings.topics.executions,
-        **settings.kafka.options(),
-        group_id=settings.topics.worker_group,
-        partition_assignment_strategy=[_Old],
-    )
-    await old.start()
-    try:
-        await eventually(lambda: _assigned(old), what="the old worker owning partitions")
-        worker = await asyncio.to_thread(start_worker, settings, wait=False)
-        await asyncio.to_thread(worker.wait_for_output, "waiting ")
-        assert await asyncio.to_thread(worker.terminate) == 0
-    finally:
-        await old.stop()
-
-
-async def _assigned(consumer: AIOKafkaConsumer) -> bool:
-    return bool(consumer.assignment())

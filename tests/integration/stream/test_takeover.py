@@ -13,7 +13,6 @@ from switchgear.fleet.rows import is_circuit
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_stream import takeover
 from switchgear_stream.app import build_app
-from switchgear_stream.group import wait_for_group
 from switchgear_stream.inspect import read_rows
 from switchgear_stream.takeover import TakeOver
 
@@ -52,7 +51,6 @@ def owned(partition, names):
 
 @pytest.fixture
 async def worker(settings, publisher):
-    await wait_for_group(settings, lambda _: None)  # as the whole worker does: a new broker has no group at first
     return Worker(settings, publisher)
 
 

@@ -5,7 +5,7 @@ from faust.types import TP
 
 from switchgear.fleet import Row
 from switchgear.fleet.rows import MARK, RowError
-from switchgear_schemas.partitioner import may_have_owned, owner_partition, partition_of
+from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import load_settings
 from switchgear_stream.app import build_app
 
@@ -153,23 +153,6 @@ async def test_a_tool_with_the_name_of_the_former_marks_keeps_its_row(table):
 
 
 TOOL = "mcp:github:search"
-
-
-async def test_a_row_that_another_partition_owns_since_there_are_families_is_left_out_without_an_error(table):
-    home, before = partition_of(TOOL, table.partition_count), owner_partition(TOOL, table.partition_count)
-    table.restore(before, TOOL.encode(), _row(3, TOOL))
-    assert table.rows == {}
-    table.restore(home, TOOL.encode(), _row(4, TOOL))
-    table.restore(before, TOOL.encode(), None)
-    assert table.rows == {TOOL.encode(): _row(4, TOOL)}
-
-
-async def test_a_tombstone_in_a_partition_that_never_owned_the_tool_is_refused(table):
-    count = table.partition_count
-    table.restore(partition_of(TOOL, count), TOOL.encode(), _row(4, TOOL))
-    stranger = next(number for number in range(count) if not may_have_owned(number, TOOL, count))
-    with pytest.raises(RowError, match="takes away another partition's"):
-        table.restore(stranger, TOOL.encode(), None)
 
 
 async def test_the_table_has_the_pattern_of_the_settings():

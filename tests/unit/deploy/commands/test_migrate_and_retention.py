@@ -37,7 +37,7 @@ def test_a_dry_run_prints_every_statement_and_makes_nothing(ask) -> None:
 
 
 def test_migrate_makes_the_tables_once_and_names_the_store(ask, tmp_path: Path) -> None:
-    assert ask("migrate")[1].endswith(f"migrations applied to {tmp_path}/clickhouse.\n")
+    assert ask("migrate")[1].endswith(f"Applied 0001_baseline to {tmp_path}/clickhouse.\n")
     assert ask("migrate")[1] == f"The tables are as they should be in {tmp_path}/clickhouse.\n"
     assert ask("migrate", "--dry-run")[1] == "Nothing to do.\n"
 

@@ -100,7 +100,7 @@ async def look(workers):
     ("status", "body", "expected", "seen"),
     [
         (200, {"status": "ready", "partitions": [0, 1]}, "ok", "Ready: "),
-        (503, {"status": "waiting", "reason": "older workers run", "partitions": []}, "warn", "older workers run"),
+        (503, {"status": "recovering", "partitions": []}, "warn", "it is recovering"),
         (503, {"problem": "stuck", "partitions": []}, "fail", "stuck"),
         (200, {"status": "ready", "notice": "8 partitions", "partitions": [0]}, "warn", "8 partitions"),
         (200, {"status": "ready"}, "fail", "is not a worker"),

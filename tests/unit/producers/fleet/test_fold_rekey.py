@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from switchgear_schemas.headers import MOVED, REKEYED
+from switchgear_schemas.headers import REKEYED
 from switchgear_schemas.partitioner import owner_partition
 from tests.support.fleet import EXECUTIONS, World, event
 
@@ -65,10 +65,12 @@ def test_a_null_key_in_the_right_partition_is_counted_where_it_is():
     assert len(world.log[EXECUTIONS, OWNER]) == 1
 
 
-def test_a_copy_that_is_sent_on_again_keeps_the_first_origin():
+def test_a_copy_in_the_wrong_partition_is_a_dead_letter_and_not_sent_on():
     world = World()
     world.append(event(), partition=WRONG, headers=[(REKEYED, b"3:77")])
     world.run_all()
-    (copy,) = world.log[EXECUTIONS, OWNER]
-    assert copy.headers == [(REKEYED, b"3:77"), (MOVED, b"%d:0" % WRONG)]
-    assert world.row().moved == {3: 77}
+    (letter,) = world.dead
+    assert (letter.partition, letter.offset, letter.value) == (WRONG, 0, event())
+    assert "family_pattern" in letter.reason
+    assert not world.log[EXECUTIONS, OWNER]
+    assert not world.rows

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear.breaker import snapshot
-from switchgear.fleet.rows import PolicyOverrides, RowError, check_row
-from switchgear_schemas.partitioner import owner_partition
+from switchgear.fleet.rows import Placement, PolicyOverrides, Row, RowError, check_row, is_circuit, is_overrides
+from switchgear_schemas.partitioner import owner_partition, partition_of
 from tests.support.fleet import World, failed_row
 from tests.support.table import table
 
@@ -31,6 +31,27 @@ def test_accepts_the_rows_that_an_owner_writes():
     check_row(b"search", ROW.encode(), HERE, 4)
     overrides = PolicyOverrides(partition=2, fences={1: 7}, applied=3, tables={"mcp:*": b"{}"})
     check_row(overrides.key, overrides.encode(), 2, 4)
+
+
+def test_the_row_that_says_how_circuits_are_placed_is_checked_like_other_rows():
+    placed = Placement(partition=3, pattern="mcp:*:*", partitions=4)
+    check_row(placed.key, placed.encode(), 3, 4)
+    assert Placement.decode(placed.encode()) == placed
+    assert not is_circuit(placed.key)
+    assert not is_overrides(placed.key)
+    assert "another partition" in refused(placed.encode(), placed.key, 2)
+    assert "another key" in refused(placed.encode(), placed.key[:-1] + b"2", 3)
+
+
+def test_a_row_of_a_tool_belongs_into_the_partition_of_its_family():
+    tool = "mcp:github:search"
+    row, home, by_name = Row(circuit_id=tool, tool_name=tool), partition_of(tool, 12), owner_partition(tool, 12)
+    assert home != by_name
+    check_row(row.key, row.encode(), home, 12)
+    check_row(row.key, row.encode(), by_name, 12, "")
+    for partition, pattern in ((by_name, "mcp:*:*"), (home, "")):
+        with pytest.raises(RowError, match="another partition"):
+            check_row(row.key, row.encode(), partition, 12, pattern)
 
 
 @table(

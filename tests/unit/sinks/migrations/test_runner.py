@@ -70,6 +70,17 @@ async def test_changed_migration_file_is_an_error_that_names_it(store: Store) ->
         await pending(store, [changed])
 
 
+async def test_a_database_from_before_the_first_release_is_refused_with_what_to_do(store: Store) -> None:
+    await migrate(store, migrations=[Migration(1, "tool_metrics", ONE.text), TWO])
+    for refused in (migrate(store), pending(store), planned(store, Layout())):
+        with pytest.raises(
+            MigrationError, match=r"before version 0\.1\.0: its migration 0001 is tool_metrics, not baseline"
+        ) as found:
+            await refused
+        assert "--rewind" in found.value.hint
+    assert await tables(store) == {"one", "two", LEDGER}
+
+
 async def test_migration_can_be_repeated_after_a_statement_failed(store: Store) -> None:
     half = Migration(1, "half", ONE.text + "CREATE TABLE nonsense;\n")
     with pytest.raises(MigrationError, match=r"Migration 0001_half failed: Code"):

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from switchgear_sinks.migrations import migrate
 from switchgear_sinks.repository import ToolErrorsRepository
 from tests.support.deep import some
 from tests.support.engine import call, store_calls
@@ -146,16 +145,3 @@ async def test_types_since_a_time_are_exact_wherever_it_cuts_a_quarter(store, mi
 
 def _type(one) -> str:
     return one.get("error_type") or ("timeout" if one["status"] == "timeout" else one.get("error_class") or "unknown")
-
-
-@pytest.mark.deep
-async def test_errors_stored_before_the_migration_are_in_the_types_once(store):
-    await store.command("DROP VIEW tool_error_types_15m_mv SYNC")
-    await store.command("DROP TABLE tool_error_types_15m SYNC")
-    await store_calls(store, [call("t", "error", NOW)] * 3)
-    for _ in range(2):
-        await store.command("TRUNCATE TABLE schema_migrations")
-        await migrate(store)
-    await store_calls(store, [call("t", "error", NOW)])
-    (found,) = await ToolErrorsRepository(store).types("t", NOW - timedelta(hours=1))
-    assert found["count"] == 4

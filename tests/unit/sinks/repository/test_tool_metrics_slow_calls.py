@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from switchgear_sinks.migrations import load_migrations, migrate
 from switchgear_sinks.repository import ToolMetricsRepository
 from tests.bench.queries_plan import Recording, readings
 from tests.support.engine import call, store_calls
@@ -79,22 +78,6 @@ async def test_only_slow_calls_are_read_however_many_calls_there_are(store):
 
 async def rows_of(store, table) -> int:
     return (await store.query(f"SELECT count() FROM {table}")).result_rows[0][0]
-
-
-@pytest.mark.deep
-async def test_slow_calls_stored_before_the_migration_are_in_the_table_once(store):
-    await store.command("DROP VIEW tool_slow_calls_mv SYNC")
-    await store.command("DROP TABLE tool_slow_calls SYNC")
-    await store_calls(store, [call("t", execution_time_ms=7000 + n) for n in range(5)])
-    await store.command("TRUNCATE TABLE schema_migrations")
-    for _ in range(2):
-        await migrate(store, migrations=[each for each in load_migrations() if each.name == "slow_calls"])
-        await store.command("TRUNCATE TABLE schema_migrations")
-    await migrate(store)
-    await store_calls(store, [call("t", execution_time_ms=9000), call("t", execution_time_ms=10)])
-    found = await ToolMetricsRepository(store).get_slow_executions()
-    assert [each.execution_time_ms for each in found] == [9000, 7004, 7003, 7002, 7001, 7000]
-    assert (await store.query("SELECT count() FROM tool_slow_calls")).result_rows[0][0] == 6
 
 
 async def test_cleanup_removes_slow_calls(store):
