@@ -14,17 +14,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.cors import Origins
-from switchgear_access.hosts import KnownHosts
-from switchgear_access.limits import Limits
-from switchgear_access.middleware import AccessControl
-from switchgear_access.principal import Role
-from switchgear_access.problem import MEDIA_TYPE, ProblemError, encoded, members
 from switchgear_gateway.bodies import MAX_BODY_BYTES
 from switchgear_gateway.meter import Meter
 from switchgear_gateway.openapi import OpenApiRoute
 from switchgear_gateway.parts import Part
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.cors import Origins
+from switchgear_http.hosts import KnownHosts
+from switchgear_http.limits import Limits
+from switchgear_http.middleware import AccessControl
+from switchgear_http.principal import Role
+from switchgear_http.problem import MEDIA_TYPE, ProblemError, encoded, members
 from switchgear_schemas.settings import Settings
 
 log = structlog.get_logger()

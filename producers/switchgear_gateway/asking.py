@@ -16,11 +16,11 @@ from uuid import UUID
 import msgspec
 
 from switchgear import Permit, Rejection, Switchgear, SwitchgearError
-from switchgear_access.principal import Principal, Role
-from switchgear_access.problem import ProblemError
-from switchgear_access.visibility import Sight
 from switchgear_gateway.permit_tokens import GivenPermit
 from switchgear_gateway.tenant_tools import TenantTools
+from switchgear_http.principal import Principal, Role
+from switchgear_http.problem import ProblemError
+from switchgear_http.visibility import Sight
 from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.ids import mint_metric_id
 

@@ -18,9 +18,6 @@ from starlette.routing import Route
 
 from switchgear import Rejection, Switchgear
 from switchgear.classify.tool_failure import tool_failure
-from switchgear_access.middleware import principal_of
-from switchgear_access.principal import Role
-from switchgear_access.problem import ProblemError
 from switchgear_gateway.asking import PERMIT_S, Gate, client_of
 from switchgear_gateway.bodies import Budget
 from switchgear_gateway.json_requests import address_of, body_of, decoded, json_answer, operation
@@ -29,6 +26,9 @@ from switchgear_gateway.otlp.submission import Submit
 from switchgear_gateway.outcomes import Name, OutcomeRequest, Outcomes, execution_of
 from switchgear_gateway.permit_tokens import GivenPermit, PermitTokens
 from switchgear_gateway.tenant_tools import TenantTools
+from switchgear_http.middleware import principal_of
+from switchgear_http.principal import Role
+from switchgear_http.problem import ProblemError
 from switchgear_schemas.enums import MAX_NAME_LENGTH, CircuitState
 from switchgear_schemas.ids import mint_metric_id
 
@@ -123,7 +123,7 @@ class Refused(msgspec.Struct, kw_only=True):
 class DecideRoutes:
     """The two routes.
 
-    They need the role ``emit``: put :class:`~switchgear_access.middleware.AccessControl` in front of them. The application answers the
+    They need the role ``emit``: put :class:`~switchgear_http.middleware.AccessControl` in front of them. The application answers the
     ProblemErrors that they raise.
 
     Args:

@@ -10,9 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from switchgear_access.middleware import principal_of
-from switchgear_access.problem import ProblemError
-from switchgear_access.turns import Turn
 from switchgear_gateway.bodies import Budget, read_body
 from switchgear_gateway.checking import MOST_WARNINGS, Checked, check_in_turn
 from switchgear_gateway.clients import Leaving
@@ -20,6 +17,9 @@ from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.names import CheckName, check_name
 from switchgear_gateway.publisher import Publisher, Submission
 from switchgear_gateway.tenant_tools import TenantTools
+from switchgear_http.middleware import principal_of
+from switchgear_http.problem import ProblemError
+from switchgear_http.turns import Turn
 
 MAX_ITEMS: Final = 10_000
 """Executions in one request."""

@@ -22,9 +22,6 @@ from starlette.routing import Route
 from switchgear import Rejection, Switchgear
 from switchgear.classify.result import outage_of_target, text_rule
 from switchgear.integrations.claude_code import ended, shown
-from switchgear_access.middleware import principal_of
-from switchgear_access.principal import Principal
-from switchgear_access.visibility import Sight
 from switchgear_gateway.asking import PERMIT_S, Client, Gate, check_tool, client_of
 from switchgear_gateway.bodies import Budget
 from switchgear_gateway.json_requests import address_of, body_of, decoded, json_answer, operation
@@ -33,6 +30,9 @@ from switchgear_gateway.otlp.submission import Submit
 from switchgear_gateway.outcomes import Outcome, Outcomes, execution_of
 from switchgear_gateway.permit_tokens import GivenPermit
 from switchgear_gateway.tenant_tools import TenantTools
+from switchgear_http.middleware import principal_of
+from switchgear_http.principal import Principal
+from switchgear_http.visibility import Sight
 from switchgear_schemas import claude_code
 from switchgear_schemas.claude_code import DEFAULT_TOOLS, END_EVENTS, NOTICE_EVENTS, Answer, Call, Event, text
 from switchgear_schemas.enums import MAX_NAME_LENGTH, TARGET_ERROR
@@ -50,7 +50,7 @@ SERVICE: Final = "claude-code"
 class HookRoutes:
     """The route.
 
-    It needs the role ``emit``: put :class:`~switchgear_access.middleware.AccessControl` in front of it. The application answers the
+    It needs the role ``emit``: put :class:`~switchgear_http.middleware.AccessControl` in front of it. The application answers the
     ProblemErrors that it raises.
 
     ``?tools=mcp__*,WebFetch`` in the address guards other tools than those of MCP servers, as ``--tools`` does for the command hook.

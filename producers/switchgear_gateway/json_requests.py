@@ -10,9 +10,9 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from switchgear_access.json_cost import is_dear
-from switchgear_access.problem import ProblemError, encoded
 from switchgear_gateway.bodies import Held
+from switchgear_http.json_cost import is_dear
+from switchgear_http.problem import ProblemError, encoded
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from switchgear_access import problem
 from switchgear_gateway.parts import Documented, Part
+from switchgear_http import problem
 from switchgear_schemas import ToolExecution
 
 VERSION: Final = "1.0.0"

@@ -12,12 +12,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.errors import InvalidCredentialsError, KeysUnavailableError
-from switchgear_access.middleware import principal_of
-from switchgear_access.principal import LOCAL, Principal, Role
-from switchgear_access.problem import ProblemError
-from switchgear_access.turns import Turn
 from switchgear_gateway.bodies import Budget
 from switchgear_gateway.checking import check_in_turn
 from switchgear_gateway.names import CheckName, check_name
@@ -27,6 +21,12 @@ from switchgear_gateway.otlp.receiver import OtlpReceiver
 from switchgear_gateway.otlp.submission import NotAllowedError, Result, Sender, TryAgainError
 from switchgear_gateway.publisher import Publisher
 from switchgear_gateway.tenant_tools import TenantTools
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.errors import InvalidCredentialsError, KeysUnavailableError
+from switchgear_http.middleware import principal_of
+from switchgear_http.principal import LOCAL, Principal, Role
+from switchgear_http.problem import ProblemError
+from switchgear_http.turns import Turn
 from switchgear_schemas import ToolExecution
 from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.files import MOST_BYTES_OF_CERTIFICATES, read_file

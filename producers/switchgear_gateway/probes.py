@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from switchgear_access.middleware import maybe_principal_of
-from switchgear_access.probes import metrics_answer, readiness_answer
+from switchgear_http.middleware import maybe_principal_of
+from switchgear_http.probes import metrics_answer, readiness_answer
 
 _STATE: Final = {"application/json": {"schema": {"type": "object"}}}
 

@@ -18,12 +18,6 @@ from switchgear.follower.follower import CircuitFollower
 from switchgear.runtime.background_thread import Background
 from switchgear.telemetry.registry import process_registry
 from switchgear.transport import Wire
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.connections import Connections
-from switchgear_access.listening import check_listen, tls_options
-from switchgear_access.principal import LOCAL
-from switchgear_access.server import Server, collect_seldom, make_server
-from switchgear_access.sockets import listen, url_of
 from switchgear_gateway.app import create_app
 from switchgear_gateway.bodies import Budget
 from switchgear_gateway.circuits.routes import CircuitRoutes
@@ -39,6 +33,12 @@ from switchgear_gateway.parts import Part, Runs, Stops
 from switchgear_gateway.probes import ProbeRoutes
 from switchgear_gateway.publisher import Publisher
 from switchgear_gateway.tenant_tools import TenantTools
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.connections import Connections
+from switchgear_http.listening import check_listen, tls_options
+from switchgear_http.principal import LOCAL
+from switchgear_http.server import Server, collect_seldom, make_server
+from switchgear_http.sockets import listen, url_of
 from switchgear_schemas.globs import globs_in
 from switchgear_schemas.settings import Settings
 

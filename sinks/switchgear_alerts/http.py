@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from switchgear_access.connections import Connections
-from switchgear_access.probes import metrics_answer
-from switchgear_access.server import make_server
-from switchgear_access.sockets import listen, own_pid, url_of
+from switchgear_http.connections import Connections
+from switchgear_http.probes import metrics_answer
+from switchgear_http.server import make_server
+from switchgear_http.sockets import listen, own_pid, url_of
 
 _MOST_CONNECTIONS: Final = 64
 _STOP_LIMIT_S: Final = 5.0

@@ -14,10 +14,10 @@ from typing import Any, Final
 import structlog
 
 from switchgear.telemetry.registry import process_registry
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.listening import check_listen, tls_options
-from switchgear_access.server import Server, collect_seldom, make_server
-from switchgear_access.sockets import listen, url_of
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.listening import check_listen, tls_options
+from switchgear_http.server import Server, collect_seldom, make_server
+from switchgear_http.sockets import listen, url_of
 from switchgear_schemas.errors import SettingsError, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.migrations import Layout, migrate, pending

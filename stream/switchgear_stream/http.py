@@ -14,7 +14,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from switchgear_access.sockets import listen, own_pid
+from switchgear_http.sockets import listen, own_pid
 from switchgear_stream.health_monitor import HealthMonitor
 from switchgear_stream.metrics import WorkerMetrics
 from switchgear_stream.owner import Owner

@@ -26,10 +26,6 @@ from typing import Any, Self
 import httpx
 from prometheus_client import CollectorRegistry
 
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.principal import Role
-from switchgear_access.server import ConcurrencyLimit, collect_seldom
-from switchgear_access.tokens import new_token
 from switchgear_gateway.app import create_app
 from switchgear_gateway.bodies import Budget
 from switchgear_gateway.emitter_clocks import EmitterClocks
@@ -37,6 +33,10 @@ from switchgear_gateway.executions import ExecutionRoutes
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp_routes import OtlpRoutes, Senders
 from switchgear_gateway.publisher import Publisher
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.principal import Role
+from switchgear_http.server import ConcurrencyLimit, collect_seldom
+from switchgear_http.tokens import new_token
 from switchgear_schemas.settings import Settings
 
 BEAT_S = 0.001
@@ -266,7 +266,7 @@ async def half_logins() -> Cost:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    from tests.unit.access.test_middleware import made  # noqa: PLC0415
+    from tests.unit.http.test_middleware import made  # noqa: PLC0415
 
     app = ConcurrencyLimit(made(tokens=[token], app=login, role_of=lambda _scope: None), 128)
 

@@ -10,14 +10,14 @@ from collections.abc import AsyncIterator
 import uvicorn
 from starlette.applications import Starlette
 
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.cors import Origins
-from switchgear_access.hosts import KnownHosts
-from switchgear_access.limits import Limits
-from switchgear_access.middleware import AccessControl
-from switchgear_access.principal import Role
-from switchgear_access.token_source import TokenSource
 from switchgear_gateway.circuits import CircuitRoutes
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.cors import Origins
+from switchgear_http.hosts import KnownHosts
+from switchgear_http.limits import Limits
+from switchgear_http.middleware import AccessControl
+from switchgear_http.principal import Role
+from switchgear_http.token_source import TokenSource
 
 MOST = 10_000
 

@@ -13,19 +13,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear import Switchgear
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.cors import Origins
-from switchgear_access.hosts import KnownHosts
-from switchgear_access.limits import Limits
-from switchgear_access.middleware import AccessControl
-from switchgear_access.principal import Role
-from switchgear_access.problem import MEDIA_TYPE, ProblemError, encoded, members
-from switchgear_access.token_source import FixedTokens
-from switchgear_access.tokens import Token, with_token
 from switchgear_gateway.bodies import Budget
 from switchgear_gateway.decide import DecideRoutes
 from switchgear_gateway.hooks import HookRoutes
 from switchgear_gateway.otlp.submission import Result, Submit
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.cors import Origins
+from switchgear_http.hosts import KnownHosts
+from switchgear_http.limits import Limits
+from switchgear_http.middleware import AccessControl
+from switchgear_http.principal import Role
+from switchgear_http.problem import MEDIA_TYPE, ProblemError, encoded, members
+from switchgear_http.token_source import FixedTokens
+from switchgear_http.tokens import Token, with_token
 from switchgear_schemas import ToolExecution
 from switchgear_schemas.families import partition_key
 from switchgear_schemas.headers import RESENT

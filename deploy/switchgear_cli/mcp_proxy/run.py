@@ -16,16 +16,16 @@ from mcp.server.stdio import stdio_server
 
 from switchgear import FunctionHooks, Switchgear
 from switchgear.policies import PolicySet
-from switchgear_access.connections import Connections
-from switchgear_access.listening import tls_options
-from switchgear_access.server import make_server
-from switchgear_access.sockets import listen, url_of
 from switchgear_cli.mcp_proxy.front import PATH, Front, Sessions
 from switchgear_cli.mcp_proxy.message_size import DEFAULT_MIB, MIB
 from switchgear_cli.mcp_proxy.server import ProxyServer
 from switchgear_cli.mcp_proxy.servers import Server
 from switchgear_cli.mcp_proxy.stdio import standard_streams
 from switchgear_cli.mcp_proxy.watch import Watch
+from switchgear_http.connections import Connections
+from switchgear_http.listening import tls_options
+from switchgear_http.server import make_server
+from switchgear_http.sockets import listen, url_of
 from switchgear_schemas.settings import Settings, load_client_settings
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")

@@ -15,14 +15,14 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from switchgear_access.middleware import access_of, principal_of
-from switchgear_access.principal import Principal
-from switchgear_access.problem import ProblemError
-from switchgear_access.visibility import Named
 from switchgear_gateway.circuits.hub import PIECE_BYTES, CircuitHub, Follower
 from switchgear_gateway.circuits.stream import CircuitStream, snapshot_json
 from switchgear_gateway.circuits.visibility import CircuitFilter, may_follow
 from switchgear_gateway.tenant_tools import TenantTools
+from switchgear_http.middleware import access_of, principal_of
+from switchgear_http.principal import Principal
+from switchgear_http.problem import ProblemError
+from switchgear_http.visibility import Named
 from switchgear_schemas.families import DEFAULT_PATTERN
 
 MAX_STREAMS: Final = 5_000

@@ -13,12 +13,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from switchgear_access.problem import MEDIA_TYPE, ProblemError
 from switchgear_gateway.bodies import Budget, read_body
 from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES
 from switchgear_gateway.otlp.ingest import Answer, Ingest, cost_of_calls
 from switchgear_gateway.otlp.submission import NotAllowedError, Sender, SenderOf, TryAgainError
 from switchgear_gateway.otlp.unreadable import Encoding, TooManyRecordsError, UnreadableBodyError
+from switchgear_http.problem import MEDIA_TYPE, ProblemError
 from switchgear_schemas.errors import SwitchgearError
 
 _TYPES: Final[dict[str, Encoding]] = {"application/x-protobuf": "protobuf", "application/json": "json"}

@@ -11,7 +11,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from starlette.responses import Response
 
 from switchgear.policies import PolicyError
-from switchgear_access.problem import MEDIA_TYPE, ProblemError, encoded, members
+from switchgear_http.problem import MEDIA_TYPE, ProblemError, encoded, members
 from switchgear_schemas.errors import BrokerUnavailableError, StoreUnavailableError, SwitchgearError
 from switchgear_schemas.visible import escaped
 from switchgear_sinks.api.readonly import SqlFailedError, SqlLimitError, SqlRefusedError

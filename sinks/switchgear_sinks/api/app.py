@@ -16,14 +16,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Scope
 
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.cors import Origins
-from switchgear_access.headers import SecurityHeaders
-from switchgear_access.hosts import KnownHosts
-from switchgear_access.limits import Limits
-from switchgear_access.middleware import AccessControl
-from switchgear_access.principal import Role
-from switchgear_access.sessions import Sessions
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.cors import Origins
+from switchgear_http.headers import SecurityHeaders
+from switchgear_http.hosts import KnownHosts
+from switchgear_http.limits import Limits
+from switchgear_http.middleware import AccessControl
+from switchgear_http.principal import Role
+from switchgear_http.sessions import Sessions
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import answer_to, error_answer
 from switchgear_sinks.api.console.console import Console

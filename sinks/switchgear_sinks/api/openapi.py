@@ -11,8 +11,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from switchgear_access.principal import Role
-from switchgear_access.problem import SCHEMA as PROBLEM_SCHEMA
+from switchgear_http.principal import Role
+from switchgear_http.problem import SCHEMA as PROBLEM_SCHEMA
 from switchgear_sinks.api.answers import json_answer
 from switchgear_sinks.api.console.actions import CommandBody, ReasonBody
 from switchgear_sinks.api.console.dead_letters import RetryBody

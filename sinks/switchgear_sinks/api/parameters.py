@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from switchgear_access.json_cost import is_dear
+from switchgear_http.json_cost import is_dear
 from switchgear_sinks.api.answers import BadRequestError
 
 MAX_LIMIT: Final = 10_000

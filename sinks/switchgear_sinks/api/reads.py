@@ -10,7 +10,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from switchgear_access.visibility import Named, Sight
+from switchgear_http.visibility import Named, Sight
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import NotFoundError, json_answer

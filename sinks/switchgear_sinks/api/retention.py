@@ -15,7 +15,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from switchgear_access.hosts import host_name, is_loopback
+from switchgear_http.hosts import host_name, is_loopback
 from switchgear_schemas.errors import StoreUnavailableError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import ForbiddenError, json_answer

@@ -13,7 +13,6 @@ from prometheus_client import CollectorRegistry
 import switchgear
 import switchgear.testing
 from switchgear.classify.tool_failure import tool_failure
-from switchgear_access.authenticator import Authenticator
 from switchgear_gateway.app import role_of
 from switchgear_gateway.decide import DecideRequest, Refused
 from switchgear_gateway.openapi import OpenApiRoute
@@ -22,6 +21,7 @@ from switchgear_gateway.otlp_routes import Senders
 from switchgear_gateway.outcomes import OutcomeRequest
 from switchgear_gateway.publisher import Publisher
 from switchgear_gateway.service import Fleet, parts_of
+from switchgear_http.authenticator import Authenticator
 from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy, Cusum
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app

@@ -10,12 +10,12 @@ import pytest
 
 from switchgear import BreakerPolicy
 from switchgear.testing import InMemoryFleet
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.principal import LOCAL
 from switchgear_gateway.checking import check_executions
 from switchgear_gateway.names import any_name, check_name, name_check
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp_routes import Senders
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.principal import LOCAL
 from switchgear_schemas.enums import MAX_NAME_LENGTH
 from switchgear_schemas.errors import InvalidExecutionError
 from tests.support.gateways import GatewayClient, gateway

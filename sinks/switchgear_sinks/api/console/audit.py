@@ -15,8 +15,8 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from switchgear_access.middleware import principal_of
-from switchgear_access.principal import claims_login
+from switchgear_http.middleware import principal_of
+from switchgear_http.principal import claims_login
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_sinks.api.answers import BadRequestError, NotFoundError, json_answer
 from switchgear_sinks.api.console.calls import cursor, read_cursor

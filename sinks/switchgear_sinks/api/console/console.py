@@ -14,9 +14,9 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from switchgear_access.middleware import access_of, principal_of
-from switchgear_access.principal import Role
-from switchgear_access.problem import encoded
+from switchgear_http.middleware import access_of, principal_of
+from switchgear_http.principal import Role
+from switchgear_http.problem import encoded
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import BusyError
 from switchgear_sinks.api.console.actions import Actions

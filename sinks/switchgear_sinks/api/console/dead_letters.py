@@ -12,7 +12,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from switchgear_access.problem import ProblemError
+from switchgear_http.problem import ProblemError
 from switchgear_schemas.errors import BrokerUnavailableError, InvalidExecutionError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import BadRequestError, NotFoundError, json_answer

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear.policies import PolicyError
-from switchgear_access.middleware import principal_of
-from switchgear_access.principal import Role
+from switchgear_http.middleware import principal_of
+from switchgear_http.principal import Role
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.settings import Settings

@@ -13,20 +13,20 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from switchgear_access.errors import InvalidCredentialsError, KeysUnavailableError
-from switchgear_access.middleware import SESSION, access_of, is_secure
-from switchgear_access.principal import Principal, Role
-from switchgear_access.problem import ProblemError
-from switchgear_access.session import Session, check_csrf, cookie_of, session_name, set_cookie
-from switchgear_access.sessions import Sessions
-from switchgear_access.tokens import PREFIX
+from switchgear_http.errors import InvalidCredentialsError, KeysUnavailableError
+from switchgear_http.middleware import SESSION, access_of, is_secure
+from switchgear_http.principal import Principal, Role
+from switchgear_http.problem import ProblemError
+from switchgear_http.session import Session, check_csrf, cookie_of, session_name, set_cookie
+from switchgear_http.sessions import Sessions
+from switchgear_http.tokens import PREFIX
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import NotFoundError, json_answer
 from switchgear_sinks.api.console.records import iso
 from switchgear_sinks.api.parameters import json_body
 
 if TYPE_CHECKING:
-    from switchgear_access.oidc import OidcLogin  # needs an extra
+    from switchgear_http.oidc import OidcLogin  # needs an extra
 
 _PENDING: Final = "switchgear_login"
 _NO_STORE: Final = {"cache-control": "no-store"}
@@ -56,7 +56,7 @@ class Login:
         self._oidc: OidcLogin | None = None
         self._callback = ""
         if settings.access_oidc_client_id is not None:
-            from switchgear_access.oidc import CALLBACK, OidcLogin  # noqa: PLC0415 - needs an extra
+            from switchgear_http.oidc import CALLBACK, OidcLogin  # noqa: PLC0415 - needs an extra
 
             self._oidc, self._callback = OidcLogin(settings), CALLBACK
 
@@ -81,7 +81,7 @@ class Login:
     async def begin_oidc(self, request: Request) -> Response:
         """Answer ``GET /login/oidc?next=/path``: send the browser to the issuer."""
         oidc = self._issuer()
-        from switchgear_access.oidc import LOGIN_S, local_path  # noqa: PLC0415 - needs an extra
+        from switchgear_http.oidc import LOGIN_S, local_path  # noqa: PLC0415 - needs an extra
 
         try:
             pending = await oidc.begin(self._redirect_uri(request))
@@ -104,7 +104,7 @@ class Login:
     async def finish_oidc(self, request: Request) -> Response:
         """Answer ``GET /login/oidc/callback``, to which the issuer sends the browser back."""
         oidc, access, secure = self._issuer(), access_of(request.scope), is_secure(request.scope)
-        from switchgear_access.oidc import local_path  # noqa: PLC0415 - needs an extra
+        from switchgear_http.oidc import local_path  # noqa: PLC0415 - needs an extra
 
         text = cookie_of(Headers(scope=request.scope), _PENDING)
         pending = None if text is None else self._sessions.opened(text)

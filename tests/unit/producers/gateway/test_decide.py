@@ -6,10 +6,10 @@ import pytest
 
 from switchgear.classify.tool_failure import META_KEY, read_tool_failure
 from switchgear.testing import InMemoryFleet
-from switchgear_access.principal import Role
-from switchgear_access.tokens import new_token
 from switchgear_gateway.decide import DecideRequest, DecideRoutes
 from switchgear_gateway.hooks import HookRoutes
+from switchgear_http.principal import Role
+from switchgear_http.tokens import new_token
 from tests.support.gateways import GatewayClient
 from tests.unit.producers.gateway.conftest import POLICY, Place
 

@@ -6,11 +6,11 @@ import itertools
 
 import pytest
 
-from switchgear_access.principal import Role
-from switchgear_access.tokens import new_token
 from switchgear_gateway import hooks
 from switchgear_gateway.bodies import Budget
 from switchgear_gateway.otlp.submission import Result
+from switchgear_http.principal import Role
+from switchgear_http.tokens import new_token
 from tests.support.gateways import GatewayClient
 
 NAME, TOOL = "mcp__weather__get_forecast", "mcp:weather:get_forecast"

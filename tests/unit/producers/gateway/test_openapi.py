@@ -6,13 +6,13 @@ import pytest
 from openapi_spec_validator import validate
 from prometheus_client import CollectorRegistry
 
-from switchgear_access.authenticator import Authenticator
 from switchgear_gateway.app import _ROLES
 from switchgear_gateway.openapi import OpenApiRoute, document
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp_routes import Senders
 from switchgear_gateway.publisher import Publisher
 from switchgear_gateway.service import Fleet, parts_of
+from switchgear_http.authenticator import Authenticator
 from switchgear_schemas.settings import Settings
 
 

@@ -1,6 +1,6 @@
 """The role that a request to the API needs."""
 
-from switchgear_access.principal import Role
+from switchgear_http.principal import Role
 from switchgear_sinks.api.app import role_of
 from tests.support.table import table
 

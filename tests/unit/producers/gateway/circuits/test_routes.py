@@ -14,11 +14,11 @@ import pytest
 
 from switchgear.fleet import Message
 from switchgear.testing import FakeClock, MemoryFollower
-from switchgear_access.principal import Role
-from switchgear_access.token_source import FixedTokens, TokenFile
-from switchgear_access.tokens import new_token, with_revoked, with_token
 from switchgear_gateway.circuits import CircuitRoutes, stream
 from switchgear_gateway.tenant_tools import TenantTools
+from switchgear_http.principal import Role
+from switchgear_http.token_source import FixedTokens, TokenFile
+from switchgear_http.tokens import new_token, with_revoked, with_token
 from switchgear_schemas.errors import SwitchgearError
 from tests.integration.producers.circuits import eventually
 from tests.support.circuit_server import serving

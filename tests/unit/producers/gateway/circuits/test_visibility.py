@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from switchgear_access.principal import LOCAL, Principal, Role
-from switchgear_access.visibility import Named, Sight
 from switchgear_gateway.circuits.changes import CircuitChanges
 from switchgear_gateway.circuits.visibility import CircuitFilter, may_follow
+from switchgear_http.principal import LOCAL, Principal, Role
+from switchgear_http.visibility import Named, Sight
 from tests.support.table import table
 from tests.unit.producers.gateway.circuits.test_changes import record
 

@@ -8,9 +8,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.middleware import _KEY
-from switchgear_access.principal import LOCAL, Principal, Role
 from switchgear_gateway.bodies import Budget
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.records import spans_of
@@ -18,6 +15,9 @@ from switchgear_gateway.otlp.sources import MOST, OTHERS, Tally, looks_like_a_to
 from switchgear_gateway.otlp.submission import Result
 from switchgear_gateway.otlp_routes import OtlpRoutes, Senders
 from switchgear_gateway.publisher import Publisher
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.middleware import _KEY
+from switchgear_http.principal import LOCAL, Principal, Role
 from switchgear_schemas.settings import Settings
 from tests.support.table import table
 from tests.unit.producers.gateway.otlp.support import TOOL, Kafka, sample, span_request, take

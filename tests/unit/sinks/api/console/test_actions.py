@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from starlette.requests import Request
 
-from switchgear_access.middleware import _KEY
-from switchgear_access.principal import Principal, Role
+from switchgear_http.middleware import _KEY
+from switchgear_http.principal import Principal, Role
 from switchgear_schemas.command import Command
 from switchgear_sinks.api.answers import ForbiddenError
 from switchgear_sinks.api.console.actions import Actions, _still, undo_of_command
