@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
-import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -37,8 +36,9 @@ from switchgear_http.authenticator import Authenticator
 from switchgear_http.connections import Connections
 from switchgear_http.listening import check_listen, tls_options
 from switchgear_http.principal import LOCAL
-from switchgear_http.server import Server, collect_seldom, make_server
-from switchgear_http.sockets import listen, url_of
+from switchgear_http.serve import Work, serve, stop_on_signals
+from switchgear_http.server import make_server
+from switchgear_http.sockets import listen
 from switchgear_schemas.globs import globs_in
 from switchgear_schemas.settings import Settings
 
@@ -46,8 +46,6 @@ log = structlog.get_logger()
 
 ADDRESS_SETTING: Final = "SWITCHGEAR_GATEWAY_HTTP"
 _MAX_CONNECTIONS: Final = 8192
-_READY_POLL_S: Final = 0.05
-_SERVER_LIMIT_S: Final = 6.0
 _FLUSH_LIMIT_S: Final = 5.0
 _CLOSE_LIMIT_S: Final = 5.0
 
@@ -130,7 +128,7 @@ async def run_gateway(settings: Settings) -> None:
     if settings.gateway_otlp_grpc is not None:
         check_listen(settings.gateway_otlp_grpc, authenticator, "SWITCHGEAR_GATEWAY_OTLP_GRPC")
     tls = tls_options(settings)
-    stopping = _stop_on_signals()
+    stopping = stop_on_signals()
     _allow_many_connections()
     registry = process_registry("gateway")
     with listen(settings.gateway_http, ADDRESS_SETTING) as listening:
@@ -146,11 +144,13 @@ async def run_gateway(settings: Settings) -> None:
         try:
             fleet.gear.start()
             async with _grpc(settings, ingest, senders, budget):
-                background = [(type(part).__name__, part.run()) for part in parts if isinstance(part, Runs)]
+                works = [Work(type(part).__name__, part.run) for part in parts if isinstance(part, Runs)]
                 if topics is not None:
-                    background.append(("otlp topics", topics.run()))
-                works = [asyncio.create_task(work, name=name) for name, work in background]
-                await _serve(stopping, server, listening, publishing, works, parts)
+                    works.append(Work("otlp topics", topics.run))
+                # The publisher goes on to the end, because the requests in progress wait for it.
+                await serve(
+                    server, listening, stopping, works, watched=[publishing], end_streams=partial(_end_streams, parts)
+                )
         finally:
             await ingest.close(limit_s=_FLUSH_LIMIT_S)
             await publisher.flush(_FLUSH_LIMIT_S)
@@ -160,47 +160,10 @@ async def run_gateway(settings: Settings) -> None:
     log.info("stopped")
 
 
-async def _serve(
-    stopping: asyncio.Event,
-    server: Server,
-    listening: socket.socket,
-    publishing: asyncio.Task[None],
-    works: Sequence[asyncio.Task[None]],
-    parts: Sequence[Part],
-) -> None:
-    """Serve until a signal, or until one task ends. Then finish the requests, end the works, and raise what failed.
-
-    The publisher goes on, because the requests in progress wait for it.
-    """
-    serving = asyncio.create_task(server.serve(sockets=[listening]), name="http")
-    signalled = asyncio.create_task(stopping.wait(), name="stop")
-    scheme = "https" if server.config.is_ssl else "http"
-    announcing = asyncio.create_task(_announce(server, url_of(listening, scheme)), name="ready")
-    owned = (serving, publishing, *works)
-    try:
-        await asyncio.wait([signalled, *owned], return_when=asyncio.FIRST_COMPLETED)
-        ended = [task for task in owned if task.done()]
-    finally:
-        signalled.cancel()
-        announcing.cancel()
-        for part in parts:
-            if isinstance(part, Stops):
-                part.stop()
-        server.stop()
-        await asyncio.wait([serving], timeout=_SERVER_LIMIT_S)
-        for task in (serving, *works):
-            task.cancel()
-        await asyncio.gather(serving, *works, return_exceptions=True)
-    for task in ended:
-        task.result()  # raises what it died of
-        raise RuntimeError(f"The task {task.get_name()} ended by itself.")
-
-
-async def _announce(server: Server, url: str) -> None:
-    while not server.started:  # noqa: ASYNC110 - uvicorn has a flag, no event
-        await asyncio.sleep(_READY_POLL_S)
-    collect_seldom()
-    log.info("ready", http=url)
+def _end_streams(parts: list[Part]) -> None:
+    for part in parts:
+        if isinstance(part, Stops):
+            part.stop()
 
 
 @contextlib.asynccontextmanager
@@ -214,14 +177,6 @@ async def _grpc(settings: Settings, ingest: Ingest, senders: Senders, budget: Bu
     ) as port:
         log.info("OTLP over gRPC", port=port)
         yield
-
-
-def _stop_on_signals() -> asyncio.Event:
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    return stopping
 
 
 def _allow_many_connections() -> None:
