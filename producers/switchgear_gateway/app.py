@@ -5,29 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-import structlog
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import Scope
 
 from switchgear_gateway.bodies import MAX_BODY_BYTES
-from switchgear_gateway.meter import Meter
 from switchgear_gateway.openapi import OpenApiRoute
 from switchgear_gateway.parts import Part
+from switchgear_http.application import create_application
 from switchgear_http.authenticator import Authenticator
 from switchgear_http.cors import Origins
 from switchgear_http.hosts import KnownHosts
 from switchgear_http.limits import Limits
+from switchgear_http.meter import Meter
 from switchgear_http.middleware import AccessControl
 from switchgear_http.principal import Role
-from switchgear_http.problem import MEDIA_TYPE, ProblemError, encoded, members
 from switchgear_schemas.settings import Settings
-
-log = structlog.get_logger()
 
 _ROLES: Final[dict[str, tuple[Role, ...]]] = {
     "/v1/executions": (Role.EMIT,),
@@ -60,12 +54,10 @@ def create_app(
     """
     parts = list(parts)
     routes = [route for part in (*parts, OpenApiRoute(parts)) for route in part.routes]
-    meter = Meter(registry)
-    for route in routes:
-        route.app = meter.over(route.path, route.app)
-    return Starlette(
-        routes=routes,
-        exception_handlers={ProblemError: _problem, HTTPException: _http_error, Exception: _unforeseen},
+    return create_application(
+        routes,
+        elsewhere="/openapi.json lists the routes.",
+        meter=Meter(registry, "gateway"),
         middleware=[
             Middleware(
                 AccessControl,
@@ -95,28 +87,3 @@ def role_of(scope: Scope) -> tuple[Role, ...] | None:
 def is_stream(scope: Scope) -> bool:
     """Return whether the request stays in progress for as long as its client wants."""
     return scope["path"] in _STREAMS
-
-
-async def _problem(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, ProblemError)
-    return Response(error.body, error.status, error.headers, MEDIA_TYPE)
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    allowed = dict(error.headers or {})
-    if error.status_code == 404:
-        found = members(404, f"There is nothing at {request.url.path[:200]}.", "/openapi.json lists the routes.")
-    elif error.status_code == 405:
-        found = members(
-            405, f"{request.method} is not possible at {request.url.path[:200]}.", f"Use {allowed.get('Allow', '')}."
-        )
-    else:
-        found = members(error.status_code, str(error.detail))
-    return Response(encoded(found), error.status_code, allowed, MEDIA_TYPE)
-
-
-async def _unforeseen(request: Request, error: Exception) -> Response:
-    log.error("a request failed", path=request.url.path, exc_info=error)
-    content = members(500, "The gateway failed to answer.", "Its log says why.")
-    return Response(encoded(content), 500, media_type=MEDIA_TYPE)

@@ -36,6 +36,7 @@ from switchgear_http.authenticator import Authenticator
 from switchgear_http.connections import Connections
 from switchgear_http.listening import check_listen, tls_options
 from switchgear_http.principal import LOCAL
+from switchgear_http.probes import State, checked
 from switchgear_http.serve import Work, serve, stop_on_signals
 from switchgear_http.server import make_server
 from switchgear_http.sockets import listen
@@ -93,6 +94,10 @@ def parts_of(
     budget, tenant_tools = budget or Budget(), senders.tenant_tools
     submit, pattern, trusted = senders.of(LOCAL).submit, settings.family_pattern, globs_in(settings.outages_in_text)
     names = name_check(any_names=settings.gateway_any_names)
+
+    async def ready() -> State:
+        return checked({"kafka": publisher.ready, "circuits": fleet.ready})
+
     key = None if settings.gateway_permit_key is None else settings.gateway_permit_key.get_secret_value().encode()
     return [
         ExecutionRoutes(
@@ -110,7 +115,7 @@ def parts_of(
             tenant_tools=tenant_tools,
         ),
         OtlpRoutes(ingest, senders, budget, registry),
-        ProbeRoutes(registry, lambda: {"kafka": publisher.ready, "circuits": fleet.ready}),
+        ProbeRoutes(registry, ready),
     ]
 
 

@@ -13,6 +13,8 @@ from typing import Final, Protocol
 from switchgear_http.problem import ProblemError
 
 MAX_ADDRESSES: Final = 4096
+PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+"""Paths that no limit holds up: their answers never wait for other requests."""
 _BUSY: Final = 429
 
 

@@ -18,9 +18,8 @@ from switchgear_http.body import LimitedBody
 from switchgear_http.cors import Origins, answer_preflight, is_preflight, readable
 from switchgear_http.errors import InvalidCredentialsError, KeysUnavailableError
 from switchgear_http.hosts import KnownHosts, is_loopback
-from switchgear_http.limits import AwaitedBodies, FailedLogins, InProgress, Limits, network_of
+from switchgear_http.limits import PROBES, AwaitedBodies, FailedLogins, InProgress, Limits, network_of
 from switchgear_http.principal import LOCAL, Principal, Role
-from switchgear_http.probes import PROBES
 from switchgear_http.problem import ProblemError
 from switchgear_http.session import check_csrf
 

@@ -1,40 +1,84 @@
-"""The answers of ``/readyz`` and ``/metrics``, as every server of ours gives them."""
+"""``/healthz``, ``/readyz`` and ``/metrics``, as every server of ours has them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
-from switchgear_http.principal import Principal
+from switchgear_http.middleware import maybe_principal_of
 from switchgear_http.problem import ProblemError
 from switchgear_http.sockets import own_pid
 
-PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
-"""Their answers never wait for other requests."""
 
-
-def readiness_answer(checks: Mapping[str, bool]) -> Response:
-    """Return 200 if all checks are passed, else 503, with the checks by name and this process's id in the header."""
-    ready = all(checks.values())
-    body = {"status": "ready" if ready else "not ready", "checks": dict(checks)}
-    return JSONResponse(body, 200 if ready else 503, own_pid())
-
-
-def metrics_answer(registry: CollectorRegistry, principal: Principal | None = None) -> Response:
-    """Return the metrics in Prometheus' text format.
+class State(NamedTuple):
+    """The answer to a probe.
 
     Args:
-        registry: The metrics.
-        principal: The client; None at a server without access control.
-
-    Raises:
-        ProblemError: The client is one tenant's. The metrics count the requests and calls of all.
+        good: Whether the status is 200. Otherwise it is 503.
+        body: What a person reads.
     """
-    if principal is not None and principal.tenant is not None:
-        what = "Metrics, which count for all tenants, can't be read with a token of one tenant."
-        raise ProblemError(403, what, "Use a token for all tenants.")
-    return Response(generate_latest(registry), headers={"content-type": CONTENT_TYPE_LATEST})
+
+    good: bool
+    body: Mapping[str, Any]
+
+
+SERVES: Final = State(good=True, body={"status": "ok"})
+
+
+def checked(checks: Mapping[str, bool]) -> State:
+    """Return that a server is ready if all checks are passed."""
+    good = all(checks.values())
+    return State(good, {"status": "ready" if good else "not ready", "checks": dict(checks)})
+
+
+class Probes:
+    """The three routes. An orchestrator asks the first two without a login, so they say nothing about the data.
+
+    Args:
+        registry: The metrics to show.
+        ready: Returns the answer of ``/readyz``.
+        alive: Returns the answer of ``/healthz``. By default it is 200 while the process serves.
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        ready: Callable[[], Awaitable[State]],
+        alive: Callable[[], State] = lambda: SERVES,
+    ) -> None:
+        self._registry = registry
+        self._ready = ready
+        self._alive = alive
+        self.routes = [
+            Route("/healthz", self.healthz, methods=["GET"]),
+            Route("/readyz", self.readyz, methods=["GET"]),
+            Route("/metrics", self.metrics, methods=["GET"]),
+        ]
+
+    async def healthz(self, _request: Request) -> Response:
+        """Answer 200 while the process serves, else 503."""
+        good, body = self._alive()
+        return JSONResponse(body, 200 if good else 503)
+
+    async def readyz(self, _request: Request) -> Response:
+        """Answer 200 or 503. The header names this process."""
+        good, body = await self._ready()
+        return JSONResponse(body, 200 if good else 503, own_pid())
+
+    async def metrics(self, request: Request) -> Response:
+        """Answer with the metrics in Prometheus' text format.
+
+        Raises:
+            ProblemError: The client is one tenant's. The metrics count the requests and calls of all.
+        """
+        principal = maybe_principal_of(request.scope)  # None at a server without access control
+        if principal is not None and principal.tenant is not None:
+            what = "Metrics, which count for all tenants, can't be read with a token of one tenant."
+            raise ProblemError(403, what, "Use a token for all tenants.")
+        return Response(generate_latest(self._registry), headers={"content-type": CONTENT_TYPE_LATEST})

@@ -11,7 +11,7 @@ import uvicorn
 
 from switchgear_http.connections import Connections
 from switchgear_http.headers import SECURITY_HEADERS
-from switchgear_http.probes import PROBES
+from switchgear_http.limits import PROBES
 from switchgear_http.problem import ProblemError
 
 _GRACE_S: Final = 3

@@ -13,6 +13,7 @@ from typing import Final
 import structlog
 
 from switchgear.telemetry.registry import process_registry
+from switchgear_http.application import create_probe_application
 from switchgear_http.authenticator import Authenticator
 from switchgear_http.listening import check_listen, tls_options
 from switchgear_http.serve import Work, serve, stop_on_signals
@@ -21,7 +22,7 @@ from switchgear_http.sockets import listen
 from switchgear_schemas.errors import SettingsError, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.migrations import Layout, migrate, pending
-from switchgear_sinks.probes import Probes, create_probe_app
+from switchgear_sinks.probes import probes_of
 from switchgear_sinks.store import Store, open_store
 from switchgear_sinks.writer import Writer, WriterLimits, WriterMetrics
 
@@ -84,7 +85,7 @@ async def run_sink(
                 return {"writer": writer.ready}
 
             if not api:
-                app = create_probe_app(Probes(store, registry, readiness))
+                app = create_probe_application(probes_of(store, registry, readiness))
                 await _run(stopping, make_server(app, tls=tls), listening, writer)
                 return
             from switchgear_sinks.api.app import create_app  # noqa: PLC0415 - a sink alone does without it

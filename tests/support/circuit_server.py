@@ -8,9 +8,9 @@ import socket
 from collections.abc import AsyncIterator
 
 import uvicorn
-from starlette.applications import Starlette
 
 from switchgear_gateway.circuits import CircuitRoutes
+from switchgear_http.application import create_application
 from switchgear_http.authenticator import Authenticator
 from switchgear_http.cors import Origins
 from switchgear_http.hosts import KnownHosts
@@ -34,7 +34,7 @@ async def serving(
         send_buffer: Bytes that the system holds for one client.
     """
     app = AccessControl(
-        Starlette(routes=list(routes.routes)),
+        create_application(routes.routes, elsewhere=""),
         authenticator=Authenticator(tokens),
         hosts=KnownHosts(None, "127.0.0.1:0", "x"),
         role_of=lambda _scope: Role.READ,

@@ -8,22 +8,19 @@ from typing import Any, Final, Self
 
 import httpx
 from aiokafka import AIOKafkaProducer
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
 
 from switchgear import Switchgear
 from switchgear_gateway.bodies import Budget
 from switchgear_gateway.decide import DecideRoutes
 from switchgear_gateway.hooks import HookRoutes
 from switchgear_gateway.otlp.submission import Result, Submit
+from switchgear_http.application import create_application
 from switchgear_http.authenticator import Authenticator
 from switchgear_http.cors import Origins
 from switchgear_http.hosts import KnownHosts
 from switchgear_http.limits import Limits
 from switchgear_http.middleware import AccessControl
 from switchgear_http.principal import Role
-from switchgear_http.problem import MEDIA_TYPE, ProblemError, encoded, members
 from switchgear_http.token_source import FixedTokens
 from switchgear_http.tokens import Token, with_token
 from switchgear_schemas import ToolExecution
@@ -74,10 +71,7 @@ def gateway(
         text = with_token(text, token)
     decide = DecideRoutes(gear, submit, key=key, wall=wall, budget=budget, **options)
     hooks = HookRoutes(gear, submit, wall=wall, budget=budget, outages_in_text=outages_in_text)
-    app = Starlette(
-        routes=[*decide.routes, *hooks.routes],
-        exception_handlers={ProblemError: _problem},
-    )
+    app = create_application([*decide.routes, *hooks.routes], elsewhere="")
     return AccessControl(
         app,
         authenticator=Authenticator([FixedTokens(text, "tokens")] if tokens else []),
@@ -86,12 +80,6 @@ def gateway(
         limits=Limits(),
         origins=Origins(None),
     )
-
-
-async def _problem(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, ProblemError)
-    body = encoded(members(error.status, error.message, error.hint))
-    return Response(body, error.status, error.headers, media_type=MEDIA_TYPE)
 
 
 class GatewayClient:

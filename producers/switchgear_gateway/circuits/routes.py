@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from switchgear_gateway.circuits.hub import PIECE_BYTES, CircuitHub, Follower
 from switchgear_gateway.circuits.stream import CircuitStream, snapshot_json
@@ -117,11 +117,8 @@ class CircuitRoutes:
         """End the streams, so that their clients go to another gateway. Call it before the server waits for its requests to end."""
         self._hub.close()
 
-    async def _snapshot(self, request: Request) -> ASGIApp:
-        try:
-            seen = self._looking(request)()
-        except ProblemError as problem:
-            return _Refused(problem)
+    async def _snapshot(self, request: Request) -> Response:
+        seen = self._looking(request)()
         zipped = _takes_gzip(request)
         snapshot = self._current(seen)
         headers = {"ETag": snapshot.tag, "Cache-Control": "no-cache", "Vary": _VARY}
@@ -137,12 +134,9 @@ class CircuitRoutes:
         return StreamingResponse(_sliced(body), headers=headers, media_type="application/json")
 
     async def _stream(self, request: Request) -> ASGIApp:
-        try:
-            look = self._looking(request)
-            if self._hub.streams >= self._max_streams:
-                raise _busy(f"This gateway has {self._max_streams} streams.", "Use another gateway, or wait.")
-        except ProblemError as problem:
-            return _Refused(problem)
+        look = self._looking(request)
+        if self._hub.streams >= self._max_streams:
+            raise _busy(f"This gateway has {self._max_streams} streams.", "Use another gateway, or wait.")
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         admitted = partial(access_of(request.scope).still_admits, request.scope)
@@ -209,16 +203,6 @@ class _Snapshot:
         records = [each for each in hub.changes.records.values() if seen.sees(each)]
         self.body = b"".join(snapshot_json(records, head, seen.reader))
         self.zipped: bytes | None = None
-
-
-class _Refused:
-    """An answer that refuses."""
-
-    def __init__(self, problem: ProblemError) -> None:
-        self._problem = problem
-
-    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        await self._problem.send(send)
 
 
 def _documented(description: str, media: str, schema: Mapping[str, Any]) -> dict[str, Any]:
