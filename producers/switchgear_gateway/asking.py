@@ -105,21 +105,21 @@ class Gate:
 
     Args:
         gear: A client of the fleet.
+        tenant_tools: Remembers what tenants ask about.
         lifetime_s: How long a permit lasts.
         wall: Returns seconds since 1970.
-        tenant_tools: Remembers what tenants ask about. None: only this gate does.
     """
 
     def __init__(
         self,
         gear: Switchgear,
+        tenant_tools: TenantTools,
         *,
         lifetime_s: float = PERMIT_S,
         wall: Callable[[], float] = time.time,
-        tenant_tools: TenantTools | None = None,
     ) -> None:
         self.gear = gear
-        self.tenant_tools = tenant_tools or TenantTools()
+        self.tenant_tools = tenant_tools
         self.wall = wall
         self._lifetime_s = lifetime_s
 

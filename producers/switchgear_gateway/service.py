@@ -18,25 +18,22 @@ from switchgear.runtime.background_thread import Background
 from switchgear.telemetry.registry import process_registry
 from switchgear.transport import Wire
 from switchgear_gateway.app import create_app
-from switchgear_gateway.bodies import Budget
 from switchgear_gateway.circuits.routes import CircuitRoutes
 from switchgear_gateway.decide import DecideRoutes
 from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.executions import ExecutionRoutes
 from switchgear_gateway.hooks import HookRoutes
-from switchgear_gateway.names import name_check
 from switchgear_gateway.otlp.grpc_receiver import serving_otlp_grpc
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp_routes import OtlpRoutes, Senders, grpc_credentials, otlp_topics
 from switchgear_gateway.parts import Part, Runs, Stops
-from switchgear_gateway.probes import ProbeRoutes
 from switchgear_gateway.publisher import Publisher
-from switchgear_gateway.tenant_tools import TenantTools
+from switchgear_gateway.shared import Shared
 from switchgear_http.authenticator import Authenticator
 from switchgear_http.connections import Connections
 from switchgear_http.listening import check_listen, tls_options
 from switchgear_http.principal import LOCAL
-from switchgear_http.probes import State, checked
+from switchgear_http.probes import Probes, State, checked
 from switchgear_http.serve import Work, serve, stop_on_signals
 from switchgear_http.server import make_server
 from switchgear_http.sockets import listen
@@ -88,34 +85,21 @@ def parts_of(
     ingest: Ingest,
     senders: Senders,
     registry: CollectorRegistry,
-    budget: Budget | None = None,
 ) -> list[Part]:
     """Return the parts of the gateway. Add a part here."""
-    budget, tenant_tools = budget or Budget(), senders.tenant_tools
-    submit, pattern, trusted = senders.of(LOCAL).submit, settings.family_pattern, globs_in(settings.outages_in_text)
-    names = name_check(any_names=settings.gateway_any_names)
+    shared, submit, trusted = senders.shared, senders.of(LOCAL).submit, globs_in(settings.outages_in_text)
 
     async def ready() -> State:
         return checked({"kafka": publisher.ready, "circuits": fleet.ready})
 
     key = None if settings.gateway_permit_key is None else settings.gateway_permit_key.get_secret_value().encode()
     return [
-        ExecutionRoutes(
-            publisher, budget, EmitterClocks(settings.late_after_s), names=names, tenant_tools=tenant_tools
-        ),
-        CircuitRoutes(fleet.follower, family_pattern=pattern, tenant_tools=tenant_tools),
-        DecideRoutes(fleet.gear, submit, key=key, budget=budget, names=names, tenant_tools=tenant_tools),
-        HookRoutes(
-            fleet.gear,
-            submit,
-            family_pattern=pattern,
-            outages_in_text=trusted,
-            budget=budget,
-            names=names,
-            tenant_tools=tenant_tools,
-        ),
-        OtlpRoutes(ingest, senders, budget, registry),
-        ProbeRoutes(registry, ready),
+        ExecutionRoutes(publisher, EmitterClocks(settings.late_after_s), shared),
+        CircuitRoutes(fleet.follower, shared),
+        DecideRoutes(fleet.gear, submit, shared, key=key),
+        HookRoutes(fleet.gear, submit, shared, outages_in_text=trusted),
+        OtlpRoutes(ingest, senders, registry),
+        Probes(registry, ready),
     ]
 
 
@@ -139,16 +123,15 @@ async def run_gateway(settings: Settings) -> None:
     with listen(settings.gateway_http, ADDRESS_SETTING) as listening:
         fleet, publisher = Fleet(settings), Publisher(settings, registry)
         ingest = Ingest(outages_in_text=globs_in(settings.outages_in_text))
-        names, tenant_tools = name_check(any_names=settings.gateway_any_names), TenantTools(settings.family_pattern)
-        senders, budget = Senders(authenticator, publisher, names=names, tenant_tools=tenant_tools), Budget()
-        parts = parts_of(settings, fleet, publisher, ingest, senders, registry, budget)
+        senders = Senders(authenticator, publisher, Shared.of(settings))
+        parts = parts_of(settings, fleet, publisher, ingest, senders, registry)
         app = create_app(parts, settings, registry=registry, authenticator=authenticator)
         server = make_server(app, Connections(max_open=_MAX_CONNECTIONS), tls)
         topics = otlp_topics(settings, ingest, senders)
         publishing = asyncio.create_task(publisher.run(), name="publisher")
         try:
             fleet.gear.start()
-            async with _grpc(settings, ingest, senders, budget):
+            async with _grpc(settings, ingest, senders):
                 works = [Work(type(part).__name__, part.run) for part in parts if isinstance(part, Runs)]
                 if topics is not None:
                     works.append(Work("otlp topics", topics.run))
@@ -172,13 +155,17 @@ def _end_streams(parts: list[Part]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _grpc(settings: Settings, ingest: Ingest, senders: Senders, budget: Budget) -> AsyncIterator[None]:
+async def _grpc(settings: Settings, ingest: Ingest, senders: Senders) -> AsyncIterator[None]:
     if settings.gateway_otlp_grpc is None:
         yield
         return
     credentials = grpc_credentials(settings)
     async with serving_otlp_grpc(
-        ingest, senders.of_headers, settings.gateway_otlp_grpc, budget=budget, credentials=credentials
+        ingest,
+        senders.of_headers,
+        settings.gateway_otlp_grpc,
+        budget=senders.shared.budget,
+        credentials=credentials,
     ) as port:
         log.info("OTLP over gRPC", port=port)
         yield

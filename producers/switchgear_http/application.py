@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from starlette.applications import Starlette
@@ -11,11 +11,13 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, request_response
+from starlette.routing import Route as StarletteRoute
+from starlette.routing import request_response
 
 from switchgear_http.meter import Meter
 from switchgear_http.probes import Probes
 from switchgear_http.problem import MEDIA_TYPE, ProblemError
+from switchgear_http.routing import Handler, Routes
 
 log = structlog.get_logger()
 
@@ -25,10 +27,10 @@ _MOST_OF_PATH: Final = 200
 
 
 def create_application(
-    routes: Sequence[Route],
+    routes: Routes,
     *,
     elsewhere: str,
-    pages: Sequence[Route] = (),
+    pages: Sequence[StarletteRoute] = (),
     meter: Meter | None = None,
     problem_of: ProblemOf = lambda error: error if isinstance(error, ProblemError) else None,
     middleware: Sequence[Middleware] = (),
@@ -38,7 +40,7 @@ def create_application(
     Args:
         routes: The routes.
         elsewhere: The hint of an answer 404: where to look.
-        pages: More routes, which are not measured.
+        pages: More routes, which have no declaration and are not measured.
         meter: Measures the routes. None: nothing does.
         problem_of: Answers to the errors that handlers raise. It may also complete the answers 404, 405 and 500 of the application itself.
         middleware: What every request passes, the outermost first.
@@ -55,26 +57,25 @@ def create_application(
             found = problem_of(failed) or failed
         return Response(found.body, found.status, found.headers, MEDIA_TYPE)
 
-    for route in (*routes, *pages):
+    served = routes.served()
+    for route in (*served, *pages):
         route.app = request_response(_answering(route.endpoint, answer))
     if meter is not None:
-        for route in routes:
+        for route in served:
             route.app = meter.over(route.path, route.app)
     # Starlette raises what it handles as Exception once more after the answer, so the routes answer to all errors themselves.
-    return Starlette(routes=[*routes, *pages], exception_handlers={HTTPException: answer}, middleware=list(middleware))
+    return Starlette(routes=[*served, *pages], exception_handlers={HTTPException: answer}, middleware=list(middleware))
 
 
 def create_probe_application(probes: Probes) -> Starlette:
     """Return the application of a process that serves nothing but its probes."""
-    return create_application(probes.routes, elsewhere="Try /healthz, /readyz, /metrics.")
+    return create_application(Routes(probes.routes), elsewhere="Try /healthz, /readyz, /metrics.")
 
 
-def _answering(
-    handler: Callable[[Request], Awaitable[Response]], answer: Callable[[Request, Exception], Awaitable[Response]]
-) -> Callable[[Request], Awaitable[Response]]:
+def _answering(handler: Handler, answer: Callable[[Request, Exception], Awaitable[Response]]) -> Handler:
     """Return a handler that never fails."""
 
-    async def answering(request: Request) -> Response:
+    async def answering(request: Request) -> Any:
         try:
             return await handler(request)
         except Exception as error:  # noqa: BLE001 - the outermost handler: every error becomes an answer, and a defect is logged

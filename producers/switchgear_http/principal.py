@@ -24,12 +24,8 @@ _PROVEN: Final = ("token:", "jwt:")
 """What an actor begins with that has logged in. Nobody else can be recorded under such a name."""
 _HASH_LENGTH: Final = 12
 ROLE_NAMES: Final = ", ".join(Role)
-_INCLUDED: Final = {
-    Role.EMIT: {Role.EMIT},
-    Role.READ: {Role.READ},
-    Role.OPERATE: {Role.OPERATE, Role.READ},
-    Role.ADMIN: set(Role),
-}
+_INCLUDED: Final = {Role.OPERATE: {Role.READ}, Role.ADMIN: set(Role)}
+"""What a role allows beside what is its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +63,7 @@ class Principal:
             tenant: Name of a tenant; None if the request is about no tenant in particular.
         """
         return (
-            any(role in _INCLUDED[each] for each in self.roles)
+            any(role is each or role in _INCLUDED.get(each, ()) for each in self.roles)
             and (tool is None or not self.tools or any(matches(pattern, tool) for pattern in self.tools))
             and (tenant is None or self.tenant is None or tenant == self.tenant)
         )

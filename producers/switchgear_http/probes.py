@@ -9,10 +9,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from switchgear_http.middleware import maybe_principal_of
+from switchgear_http.principal import Role
 from switchgear_http.problem import ProblemError
+from switchgear_http.routing import TEXT, Reply, Route
 from switchgear_http.sockets import own_pid
 
 
@@ -28,6 +29,8 @@ class State(NamedTuple):
     body: Mapping[str, Any]
 
 
+_READY: Final = {200: Reply("It is ready."), 503: Reply("It is not ready.")}
+_METRICS: Final = {200: Reply("The metrics.", TEXT)}
 SERVES: Final = State(good=True, body={"status": "ok"})
 
 
@@ -56,27 +59,22 @@ class Probes:
         self._ready = ready
         self._alive = alive
         self.routes = [
-            Route("/healthz", self.healthz, methods=["GET"]),
-            Route("/readyz", self.readyz, methods=["GET"]),
-            Route("/metrics", self.metrics, methods=["GET"]),
+            Route("GET", "/healthz", None, self._healthz, "Answer 200 while the process serves."),
+            Route("GET", "/readyz", None, self._readyz, "Answer 200 when it is ready, else 503.", answers=_READY),
+            Route(
+                "GET", "/metrics", Role.READ, self._metrics, "Show the metrics in Prometheus' format.", answers=_METRICS
+            ),
         ]
 
-    async def healthz(self, _request: Request) -> Response:
-        """Answer 200 while the process serves, else 503."""
+    async def _healthz(self, _request: Request) -> Response:
         good, body = self._alive()
         return JSONResponse(body, 200 if good else 503)
 
-    async def readyz(self, _request: Request) -> Response:
-        """Answer 200 or 503. The header names this process."""
+    async def _readyz(self, _request: Request) -> Response:
         good, body = await self._ready()
         return JSONResponse(body, 200 if good else 503, own_pid())
 
-    async def metrics(self, request: Request) -> Response:
-        """Answer with the metrics in Prometheus' text format.
-
-        Raises:
-            ProblemError: The client is one tenant's. The metrics count the requests and calls of all.
-        """
+    async def _metrics(self, request: Request) -> Response:
         principal = maybe_principal_of(request.scope)  # None at a server without access control
         if principal is not None and principal.tenant is not None:
             what = "Metrics, which count for all tenants, can't be read with a token of one tenant."

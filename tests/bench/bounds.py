@@ -27,12 +27,12 @@ import httpx
 from prometheus_client import CollectorRegistry
 
 from switchgear_gateway.app import create_app
-from switchgear_gateway.bodies import Budget
 from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.executions import ExecutionRoutes
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp_routes import OtlpRoutes, Senders
 from switchgear_gateway.publisher import Publisher
+from switchgear_gateway.shared import Shared
 from switchgear_http.authenticator import Authenticator
 from switchgear_http.principal import Role
 from switchgear_http.server import ConcurrencyLimit, collect_seldom
@@ -89,10 +89,10 @@ def gateway() -> Any:
     """Return the gateway's application. Its publisher takes executions and never sends them."""
     publisher = Publisher(Settings(), CollectorRegistry())
     publisher._outbox.knows_partitions = True
-    budget = Budget()
+    shared = Shared()
     parts = [
-        ExecutionRoutes(publisher, budget, EmitterClocks(300)),
-        OtlpRoutes(Ingest(), Senders(Authenticator(), _Acknowledging()), budget, CollectorRegistry()),
+        ExecutionRoutes(publisher, EmitterClocks(300), shared),
+        OtlpRoutes(Ingest(), Senders(Authenticator(), _Acknowledging(), shared), CollectorRegistry()),
     ]
     return create_app(parts, Settings(), registry=CollectorRegistry(), authenticator=Authenticator())
 

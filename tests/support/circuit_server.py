@@ -16,7 +16,7 @@ from switchgear_http.cors import Origins
 from switchgear_http.hosts import KnownHosts
 from switchgear_http.limits import Limits
 from switchgear_http.middleware import AccessControl
-from switchgear_http.principal import Role
+from switchgear_http.routing import Routes
 from switchgear_http.token_source import TokenSource
 
 MOST = 10_000
@@ -33,11 +33,12 @@ async def serving(
         tokens: Without any, only this machine is served.
         send_buffer: Bytes that the system holds for one client.
     """
+    declared = Routes(routes.routes)
     app = AccessControl(
-        create_application(routes.routes, elsewhere=""),
+        create_application(declared, elsewhere=""),
         authenticator=Authenticator(tokens),
         hosts=KnownHosts(None, "127.0.0.1:0", "x"),
-        role_of=lambda _scope: Role.READ,
+        role_of=declared.role_of,
         limits=Limits(requests_per_token=MOST, requests_per_address=MOST),
         origins=Origins(None),
     )

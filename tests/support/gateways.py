@@ -10,17 +10,17 @@ import httpx
 from aiokafka import AIOKafkaProducer
 
 from switchgear import Switchgear
-from switchgear_gateway.bodies import Budget
 from switchgear_gateway.decide import DecideRoutes
 from switchgear_gateway.hooks import HookRoutes
 from switchgear_gateway.otlp.submission import Result, Submit
+from switchgear_gateway.shared import Shared
 from switchgear_http.application import create_application
 from switchgear_http.authenticator import Authenticator
 from switchgear_http.cors import Origins
 from switchgear_http.hosts import KnownHosts
 from switchgear_http.limits import Limits
 from switchgear_http.middleware import AccessControl
-from switchgear_http.principal import Role
+from switchgear_http.routing import Routes
 from switchgear_http.token_source import FixedTokens
 from switchgear_http.tokens import Token, with_token
 from switchgear_schemas import ToolExecution
@@ -61,7 +61,7 @@ def gateway(
     tokens: Sequence[Token] = (),
     key: bytes | None = KEY,
     wall: Callable[[], float] = time.time,
-    budget: Budget | None = None,
+    shared: Shared | None = None,
     outages_in_text: Sequence[str] = (),
     **options: Any,
 ) -> AccessControl:
@@ -69,14 +69,15 @@ def gateway(
     text = ""
     for token in tokens:
         text = with_token(text, token)
-    decide = DecideRoutes(gear, submit, key=key, wall=wall, budget=budget, **options)
-    hooks = HookRoutes(gear, submit, wall=wall, budget=budget, outages_in_text=outages_in_text)
-    app = create_application([*decide.routes, *hooks.routes], elsewhere="")
+    shared = shared or Shared()
+    decide = DecideRoutes(gear, submit, shared, key=key, wall=wall, **options)
+    hooks = HookRoutes(gear, submit, shared, wall=wall, outages_in_text=outages_in_text)
+    routes = Routes([*decide.routes, *hooks.routes])
     return AccessControl(
-        app,
+        create_application(routes, elsewhere=""),
         authenticator=Authenticator([FixedTokens(text, "tokens")] if tokens else []),
         hosts=KnownHosts(None, "127.0.0.1:8622", "SWITCHGEAR_X"),
-        role_of=lambda _scope: Role.EMIT,
+        role_of=routes.role_of,
         limits=Limits(),
         origins=Origins(None),
     )

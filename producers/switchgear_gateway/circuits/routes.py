@@ -5,99 +5,91 @@ from __future__ import annotations
 import gzip
 import random
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from switchgear_gateway.circuits.hub import PIECE_BYTES, CircuitHub, Follower
 from switchgear_gateway.circuits.stream import CircuitStream, snapshot_json
-from switchgear_gateway.circuits.visibility import CircuitFilter, may_follow
-from switchgear_gateway.tenant_tools import TenantTools
+from switchgear_gateway.circuits.visibility import CircuitFilter
+from switchgear_gateway.shared import Shared
 from switchgear_http.middleware import access_of, principal_of
-from switchgear_http.principal import Principal
+from switchgear_http.principal import Principal, Role
 from switchgear_http.problem import ProblemError
+from switchgear_http.routing import EVENTS, Parameter, Reply, Route
 from switchgear_http.visibility import Named
-from switchgear_schemas.families import DEFAULT_PATTERN
 
 MAX_STREAMS: Final = 5_000
 _LONGEST_GLOB: Final = 512
 _SNAPSHOTS: Final = 16
 _ZIPPED_FROM: Final = 1_024
 _ZIP_LEVEL: Final = 5
+FOLLOWERS: Final = (Role.READ, Role.EMIT)
+"""Who follows circuits shows them, or decides about its calls by them."""
+_TOOL: Final = Parameter("tool", "Glob of tools.")
+_LAST: Final = Parameter("Last-Event-ID", "Go on after it.", place="header")
+_EMITTER: Final = Parameter(
+    "emitter_id", "Your process. With a token of one tenant you get this process's probe leases."
+)
+_SNAPSHOT: Final = {
+    "type": "object",
+    "properties": {
+        "version": {"type": "string"},
+        "circuits": {"type": "object", "additionalProperties": {"type": "object"}},
+    },
+}
 _VARY: Final = "Accept-Encoding, Authorization"
 
 
 class CircuitRoutes:
-    """The two routes. Put :attr:`routes` behind ``AccessControl``, and run :meth:`run` for as long as the server runs.
+    """The two routes. Run :meth:`run` for as long as the server runs.
 
     Args:
         follower: The gateway's follower. It must not have begun to read.
-        family_pattern: The fleet's setting.
+        shared: What all routes share.
         max_streams: Streams at a time.
-        tenant_tools: The tools that tenants have named. None: those of these routes, which name none.
 
     Raises:
         SwitchgearError: The follower has read circuits already.
     """
 
-    def __init__(
-        self,
-        follower: Follower,
-        *,
-        family_pattern: str = DEFAULT_PATTERN,
-        max_streams: int = MAX_STREAMS,
-        tenant_tools: TenantTools | None = None,
-    ) -> None:
+    def __init__(self, follower: Follower, shared: Shared, *, max_streams: int = MAX_STREAMS) -> None:
         self._hub = CircuitHub(follower)
-        self._tenant_tools = tenant_tools or TenantTools(family_pattern)
+        self._tenant_tools = shared.tenant_tools
         self._tenant_tools.on_change = self._hub.wake
-        self._family_pattern = family_pattern
+        self._family_pattern = shared.family_pattern
         self._max_streams = max_streams
         self._bodies: OrderedDict[CircuitFilter, _Snapshot] = OrderedDict()
         self.routes = [
-            Route("/v1/circuits", self._snapshot, methods=["GET"]),
-            Route("/v1/circuits/stream", self._stream, methods=["GET"]),
+            Route(
+                "GET",
+                "/v1/circuits",
+                FOLLOWERS,
+                self._snapshot,
+                "The circuits now, by id.",
+                parameters=(_TOOL,),
+                answers={
+                    200: Reply("The circuits.", {"application/json": {"schema": _SNAPSHOT}}),
+                    304: Reply("They are those of If-None-Match.", None),
+                },
+            ),
+            Route(
+                "GET",
+                "/v1/circuits/stream",
+                FOLLOWERS,
+                self._stream,
+                "The circuits, and each change of them.",
+                description="Events: `snapshot`, `circuit` and `heartbeat`.",
+                parameters=(_TOOL, _LAST, _EMITTER),
+                answers={200: Reply("Server-sent events.", EVENTS)},
+                is_stream=True,
+            ),
         ]
-
-    @property
-    def openapi(self) -> Mapping[str, Mapping[str, Any]]:
-        """OpenAPI's path items."""
-        tool = {"name": "tool", "in": "query", "description": "Glob of tools.", "schema": {"type": "string"}}
-        last = {"name": "Last-Event-ID", "in": "header", "description": "Go on after it.", "schema": {"type": "string"}}
-        emitter = {
-            "name": "emitter_id",
-            "in": "query",
-            "description": "Your process. With a token of one tenant you get this process's probe leases.",
-            "schema": {"type": "string"},
-        }
-        records = {"type": "object", "additionalProperties": {"type": "object"}}
-        snapshot = {"type": "object", "properties": {"version": {"type": "string"}, "circuits": records}}
-        return {
-            "/v1/circuits": {
-                "get": {
-                    "summary": "The circuits now, by id.",
-                    "parameters": [tool],
-                    "responses": {
-                        "200": _documented("The circuits.", "application/json", snapshot),
-                        "304": {"description": "They are those of If-None-Match."},
-                    },
-                }
-            },
-            "/v1/circuits/stream": {
-                "get": {
-                    "summary": "The circuits, and each change of them.",
-                    "description": "Events: `snapshot`, `circuit` and `heartbeat`.",
-                    "parameters": [tool, last, emitter],
-                    "responses": {"200": _documented("Server-sent events.", "text/event-stream", {"type": "string"})},
-                }
-            },
-        }
 
     @property
     def streams(self) -> int:
@@ -149,8 +141,6 @@ class CircuitRoutes:
             ProblemError: The request is refused.
         """
         principal = principal_of(request.scope)
-        if not may_follow(principal):
-            raise ProblemError(403, "This needs the role emit or read.", "Use a token with one of them.")
         globs = request.query_params.getlist("tool")
         if len(globs) > 1 or any(not 0 < len(glob) <= _LONGEST_GLOB for glob in globs):
             raise ProblemError(
@@ -203,10 +193,6 @@ class _Snapshot:
         records = [each for each in hub.changes.records.values() if seen.sees(each)]
         self.body = b"".join(snapshot_json(records, head, seen.reader))
         self.zipped: bytes | None = None
-
-
-def _documented(description: str, media: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {"description": description, "content": {media: {"schema": schema}}}
 
 
 def _busy(detail: str, hint: str) -> ProblemError:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import Scope
 
 from switchgear_http.application import create_application
 from switchgear_http.authenticator import Authenticator
@@ -23,36 +17,19 @@ from switchgear_http.limits import Limits
 from switchgear_http.meter import Meter
 from switchgear_http.middleware import AccessControl
 from switchgear_http.principal import Role
+from switchgear_http.routing import Routes
 from switchgear_http.sessions import Sessions
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import problem_of
 from switchgear_sinks.api.console.console import Console
 from switchgear_sinks.api.console.login import Login
-from switchgear_sinks.api.openapi import openapi
+from switchgear_sinks.api.openapi import openapi_of
 from switchgear_sinks.api.reads import Reads
-from switchgear_sinks.api.retention import RetentionRoute
+from switchgear_sinks.api.retention import RetentionRoutes
 from switchgear_sinks.api.sql import SqlRoute
 from switchgear_sinks.console import ConsolePages
 from switchgear_sinks.probes import probes_of
 from switchgear_sinks.store import Store
-
-_STREAM: Final = "/v1/console/live"
-_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_QUESTIONS: Final = frozenset({("POST", "/v1/sql"), ("POST", "/v1/policies/replay")})
-"""Requests with a body that change nothing."""
-Handler = Callable[[Request], Awaitable[Response]]
-_PUBLIC: Final = frozenset({"/v1/session"})
-"""The handler looks at the login itself."""
-_GUARDED: Final = ("/v1/", "/metrics", "/openapi.json")
-"""All others are health checks, the console's pages and the login, which have no data."""
-
-
-class _Route(Route):
-    """A route in whose path the name of a tool may have line feeds. Starlette's names end there, and ignore one at the end."""
-
-    def __init__(self, path: str, handler: Handler, methods: list[str]) -> None:
-        super().__init__(path, handler, methods=methods)
-        self.path_regex = re.compile(self.path_regex.pattern.removesuffix("$") + r"\Z", re.DOTALL)
 
 
 def create_app(
@@ -82,29 +59,17 @@ def create_app(
     console = console or Console(store, settings, follow=False)
     secret = settings.access_session_secret
     sessions = sessions or Sessions(None if secret is None else secret.get_secret_value())
-    login = Login(settings, sessions)
-    reads = Reads(store, settings, console.components)
-    handlers: tuple[tuple[str, Handler, str], ...] = (
+    declared = [
         *console.routes,
-        ("/v1/session", login.session, "GET POST DELETE"),
-        ("/login/oidc", login.begin_oidc, "GET"),
-        ("/login/oidc/callback", login.finish_oidc, "GET"),
-        ("/v1/tools", reads.tools, "GET"),
-        ("/v1/tools/{name:path}", reads.tool, "GET"),
-        ("/v1/circuits", reads.circuits, "GET"),
-        ("/v1/circuits/{circuit_id:path}/history", reads.circuit_history, "GET"),
-        ("/v1/circuits/{circuit_id:path}", reads.circuit, "GET"),
-        ("/v1/slow", reads.slow, "GET"),
-        ("/v1/errors", reads.errors, "GET"),
-        ("/v1/stored", reads.stored, "GET"),
-        ("/v1/emitters", reads.emitters, "GET"),
-        ("/v1/sql", SqlRoute(store, settings), "POST"),
-        ("/v1/retention", RetentionRoute(store, settings), "GET PUT DELETE"),
-        ("/openapi.json", openapi, "GET"),
-    )
-    routes = (_Route(path, handler, methods.split()) for path, handler, methods in handlers)
+        *Login(settings, sessions).routes,
+        *Reads(store, settings, console.components).routes,
+        *SqlRoute(store, settings).routes,
+        *RetentionRoutes(store, settings).routes,
+        *probes_of(store, registry, readiness).routes,
+    ]
+    routes = Routes([*declared, openapi_of(declared).route], guarded="/v1/", unknown=(Role.READ,))
     return create_application(
-        [*routes, *probes_of(store, registry, readiness).routes],
+        routes,
         pages=ConsolePages().routes,
         elsewhere="Try /v1/tools, /v1/circuits, /v1/slow, /v1/errors.",
         meter=Meter(registry, "api"),
@@ -115,27 +80,15 @@ def create_app(
                 AccessControl,
                 authenticator=authenticator or Authenticator.of(settings),
                 hosts=KnownHosts(settings.api_allowed_hosts, settings.api_http, "SWITCHGEAR_API_ALLOWED_HOSTS"),
-                role_of=role_of,
+                role_of=routes.role_of,
                 limits=Limits(
                     settings.access_requests_per_token,
                     settings.access_requests_per_address,
                     streams_per_token=settings.api_streams_per_token,
                 ),
                 origins=Origins(settings.access_cors_origins),
-                is_stream=lambda scope: scope["path"] == _STREAM,
+                is_stream=routes.is_stream,
                 sessions=sessions,
             ),
         ],
     )
-
-
-def role_of(scope: Scope) -> Role | None:
-    """Return the role that a request needs."""
-    path, method = scope["path"], scope["method"]
-    if path in _PUBLIC or not path.startswith(_GUARDED):
-        return None
-    if path == "/v1/retention" and method in {"PUT", "DELETE"}:
-        return Role.ADMIN
-    if method not in _READING and (method, path) not in _QUESTIONS:
-        return Role.OPERATE
-    return Role.READ

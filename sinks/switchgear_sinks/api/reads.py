@@ -10,12 +10,14 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from switchgear_http.principal import Role
+from switchgear_http.routing import Route
 from switchgear_http.visibility import Named, Sight
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import NotFoundError, json_answer
 from switchgear_sinks.api.console.components import Components
-from switchgear_sinks.api.parameters import Parameters
+from switchgear_sinks.api.parameters import Parameters, query
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.health import ToolHealthService
 from switchgear_sinks.repository import CircuitsRepository, EmittersRepository, ToolMetricsRepository
@@ -41,10 +43,63 @@ class Reads:
         self._family_pattern = settings.family_pattern
         self._components = components
         self._circuits = CircuitsRepository(store)
+        self.routes = (
+            Route("GET", "/v1/tools", Role.READ, self.tools, "List the health of every tool.", query("hours tenant")),
+            Route(
+                "GET",
+                "/v1/tools/{name:path}",
+                Role.READ,
+                self.tool,
+                "Show the health, statistics and last calls of a tool.",
+                query("hours tenant"),
+            ),
+            Route(
+                "GET",
+                "/v1/circuits",
+                Role.READ,
+                self.circuits,
+                "List the state of every circuit.",
+                query("history limit tool"),
+            ),
+            Route(
+                "GET",
+                "/v1/circuits/{circuit_id:path}/history",
+                Role.READ,
+                self.circuit_history,
+                "List the records of a circuit, newest first.",
+                query("limit"),
+            ),
+            Route(
+                "GET",
+                "/v1/circuits/{circuit_id:path}",
+                Role.READ,
+                self.circuit,
+                "Show a circuit.",
+                query("history limit"),
+            ),
+            Route(
+                "GET",
+                "/v1/slow",
+                Role.READ,
+                self.slow,
+                "List the slowest calls.",
+                query("threshold_ms limit tool hours tenant"),
+            ),
+            Route("GET", "/v1/errors", Role.READ, self.errors, "List the newest errors.", query("tool limit tenant")),
+            Route("GET", "/v1/stored", Role.READ, self.stored, "Count the stored events."),
+            Route(
+                "GET",
+                "/v1/emitters",
+                Role.READ,
+                self.emitters,
+                "List the processes whose clock is wrong.",
+                query("hours tenant"),
+            ),
+        )
 
     async def tools(self, request: Request) -> Response:
         """Answer ``GET /v1/tools?hours=1``: the health of every tool, a SystemHealthReport."""
-        given = Parameters(request.query_params, ("hours", "tenant"))
+        given = Parameters.of(request)
         hours = given.hours(1.0) or 1.0
         rights = Rights.of(request)
         service = ToolHealthService(self._store, self._repository(rights, given), seen=_seen_in_reports(rights))
@@ -53,7 +108,7 @@ class Reads:
 
     async def tool(self, request: Request) -> Response:
         """Answer ``GET /v1/tools/{name}?hours=1``: the report, statistics, errors, circuits and last calls of one tool."""
-        given = Parameters(request.query_params, ("hours", "tenant"))
+        given = Parameters.of(request)
         name: str = request.path_params["name"]
         hours = given.hours(1.0) or 1.0
         now = datetime.now(UTC)
@@ -87,7 +142,7 @@ class Reads:
         ``circuits`` are the fleet's circuits. ``local_circuits`` are those that processes opened on their own evidence. ``problems`` says which
         part of the system does not work, so that the circuits may be old.
         """
-        given = Parameters(request.query_params, ("history", "limit", "tool"))
+        given = Parameters.of(request)
         rights, tool = Rights.of(request), given.text("tool")
         now = datetime.now(UTC)
         if given.flag("history"):
@@ -106,7 +161,7 @@ class Reads:
 
     async def circuit(self, request: Request) -> Response:
         """Answer ``GET /v1/circuits/{id}``: one circuit."""
-        given = Parameters(request.query_params, ("history", "limit"))
+        given = Parameters.of(request)
         circuit_id: str = request.path_params["circuit_id"]
         rights, name = Rights.of(request), read_circuit_id(circuit_id).name
         _check_circuit(request, circuit_id)
@@ -126,11 +181,11 @@ class Reads:
         circuit_id: str = request.path_params["circuit_id"]
         Rights.of(request).check_all_tenants(_HISTORY)
         _check_circuit(request, circuit_id)
-        return await self._history(circuit_id, Parameters(request.query_params, ("limit",)))
+        return await self._history(circuit_id, Parameters.of(request))
 
     async def slow(self, request: Request) -> Response:
         """Answer ``GET /v1/slow?threshold_ms=5000&limit=20``: the slowest calls."""
-        given = Parameters(request.query_params, ("threshold_ms", "limit", "tool", "hours", "tenant"))
+        given = Parameters.of(request)
         threshold_ms = given.number("threshold_ms", 5000, 0, 1e12)
         hours = given.hours(None)
         rights = Rights.of(request)
@@ -143,14 +198,14 @@ class Reads:
 
     async def stored(self, request: Request) -> Response:
         """Answer ``GET /v1/stored``: the number of stored events."""
-        Parameters(request.query_params, ())
+        Parameters.of(request)
         Rights.of(request).check_unrestricted("The number of all stored events")
         found = await self._store.query("SELECT count() FROM tool_metrics")
         return json_answer({"events": found.result_rows[0][0]})
 
     async def emitters(self, request: Request) -> Response:
         """Answer ``GET /v1/emitters?hours=24``: the processes whose clock is wrong, and what to do."""
-        given = Parameters(request.query_params, ("hours", "tenant"))
+        given = Parameters.of(request)
         rights = Rights.of(request)
         rights.check_unrestricted_tools("The clocks of processes")
         hours, now = given.hours(24.0) or 24.0, datetime.now(UTC)
@@ -161,7 +216,7 @@ class Reads:
 
     async def errors(self, request: Request) -> Response:
         """Answer ``GET /v1/errors?tool=&limit=10``: the newest errors and timeouts."""
-        given = Parameters(request.query_params, ("tool", "limit", "tenant"))
+        given = Parameters.of(request)
         rights = Rights.of(request)
         rights.check_tool(given.text("tool"))
         calls = await self._repository(rights, given).get_recent_errors(given.text("tool"), given.limit(10))

@@ -7,12 +7,13 @@ import json
 import pytest
 from prometheus_client import CollectorRegistry
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Route as StarletteRoute
 
 from switchgear_http.application import create_application, create_probe_application
 from switchgear_http.meter import Meter
 from switchgear_http.probes import Probes, State, checked
 from switchgear_http.problem import ProblemError
+from switchgear_http.routing import Route, Routes
 from tests.support.asgi import request
 from tests.support.table import table
 
@@ -40,8 +41,15 @@ def registry():
 
 @pytest.fixture
 def app(registry):
-    routes = [Route("/refuse", refuse), Route("/fail", fail), Route("/take", take, methods=["POST", "PUT"])]
-    pages = [Route("/page", show)]
+    routes = Routes(
+        [
+            Route("GET", "/refuse", None, refuse, "Refuse."),
+            Route("GET", "/fail", None, fail, "Fail."),
+            Route("POST", "/take", None, take, "Take."),
+            Route("PUT", "/take", None, take, "Take."),
+        ]
+    )
+    pages = [StarletteRoute("/page", show)]
     return create_application(routes, elsewhere="Try /take.", pages=pages, meter=Meter(registry, "gateway"))
 
 
@@ -82,7 +90,7 @@ async def test_a_server_may_complete_every_answer_and_know_errors_of_its_own():
             return ProblemError(418, "known")
         return ProblemError(error.status, error.message, extensions={"more": 1})
 
-    app = create_application([Route("/fail", fail)], elsewhere="", problem_of=problem_of)
+    app = create_application(Routes([Route("GET", "/fail", None, fail, "")]), elsewhere="", problem_of=problem_of)
     assert (await request(app, "GET", "/fail")).status == 418
     assert json.loads((await request(app, "GET", "/other")).body)["more"] == 1
 

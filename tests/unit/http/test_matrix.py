@@ -25,6 +25,7 @@ from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp_routes import Senders
 from switchgear_gateway.publisher import Publisher
 from switchgear_gateway.service import parts_of
+from switchgear_gateway.shared import Shared
 from switchgear_gateway.tenant_tools import TenantTools
 from switchgear_http.authenticator import Authenticator
 from switchgear_http.principal import Role
@@ -209,7 +210,7 @@ async def gateway(tokens: dict[Any, str]) -> AsyncIterator[Starlette]:
     publisher = Publisher(settings, registry)
     fleet: Any = SimpleNamespace(gear=memory.gear("gateway"), follower=follower, ready=True)
     parts = parts_of(
-        settings, fleet, publisher, Ingest(), Senders(authenticator, publisher, tenant_tools=tools), registry
+        settings, fleet, publisher, Ingest(), Senders(authenticator, publisher, Shared(tenant_tools=tools)), registry
     )
     known = [shared("shared", "globex"), *map(secret, TENANTS)]
     follower.deliver(

@@ -17,6 +17,8 @@ from starlette.responses import Response
 
 from switchgear.breaker.states import STATE_OF_MODE, STATE_OF_VERB
 from switchgear.policies.glob import is_glob
+from switchgear_http.principal import Role
+from switchgear_http.routing import Route
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.command import MAX_REASON_LENGTH, Command
@@ -100,6 +102,17 @@ class Actions:
         self._undoing = asyncio.Lock()
         self.after: list[Callable[[], None]] = [boards.forget]
         """Called after every action: what was read before is old now."""
+        self.routes = (
+            Route(
+                "POST",
+                "/v1/circuits/{circuit_id:path}/commands",
+                Role.OPERATE,
+                self.command,
+                "Send an operator's command to a circuit.",
+                body=CommandBody,
+            ),
+            Route("POST", "/v1/audit/{audit_id}/undo", Role.OPERATE, self.undo, "Undo an action.", body=ReasonBody),
+        )
 
     async def command(self, request: Request) -> Response:
         """Answer ``POST /v1/circuits/{id}/commands``."""

@@ -13,11 +13,13 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
+from switchgear_http.principal import Role
+from switchgear_http.routing import Route
 from switchgear_schemas.enums import EARLIEST, LATEST
 from switchgear_sinks.api.answers import BadRequestError, json_answer
 from switchgear_sinks.api.console.figures import utc_now
 from switchgear_sinks.api.console.records import iso
-from switchgear_sinks.api.parameters import Parameters
+from switchgear_sinks.api.parameters import Parameters, query
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.repository.queries import Conditions, microseconds, select, window_end
 from switchgear_sinks.store import Database
@@ -65,24 +67,28 @@ class Calls:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self.routes = (
+            Route(
+                "GET",
+                "/v1/calls",
+                Role.READ,
+                self.search,
+                "Search the stored calls, newest first.",
+                query("tool status class user session service text since until after limit tenant"),
+            ),
+            Route(
+                "GET",
+                "/v1/sessions/{session_id:path}/calls",
+                Role.READ,
+                self.session,
+                "List the calls of a session in their order.",
+                query("after limit tenant"),
+            ),
+        )
 
     async def search(self, request: Request) -> Response:
         """Answer ``GET /v1/calls``: the calls that meet every condition, newest first."""
-        names = (
-            "tool",
-            "status",
-            "class",
-            "user",
-            "session",
-            "service",
-            "text",
-            "since",
-            "until",
-            "after",
-            "limit",
-            "tenant",
-        )
-        given, rights = Parameters(request.query_params, names), Rights.of(request)
+        given, rights = Parameters.of(request), Rights.of(request)
         rights.check_tool(given.text("tool"))
         where = Conditions(rights.tenant(given.text("tenant")))
         columns = {
@@ -107,7 +113,7 @@ class Calls:
 
     async def session(self, request: Request) -> Response:
         """Answer ``GET /v1/sessions/{id}/calls``: the calls of one agent session, in their order."""
-        given, rights = Parameters(request.query_params, ("after", "limit", "tenant")), Rights.of(request)
+        given, rights = Parameters.of(request), Rights.of(request)
         rights.check_unrestricted_tools("The calls of a session")
         where = Conditions(rights.tenant(given.text("tenant"))).equal("session_id", request.path_params["session_id"])
         now = utc_now()

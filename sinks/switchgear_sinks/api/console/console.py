@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from types import TracebackType
 from typing import Final, Self
@@ -17,6 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from switchgear_http.middleware import access_of, principal_of
 from switchgear_http.principal import Role
 from switchgear_http.problem import encoded
+from switchgear_http.routing import EVENTS, Reply, Route
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import BusyError
 from switchgear_sinks.api.console.actions import Actions
@@ -34,13 +35,12 @@ from switchgear_sinks.api.console.problems import without_names
 from switchgear_sinks.api.console.system import System
 from switchgear_sinks.api.console.timeline import Timeline
 from switchgear_sinks.api.console.tool import ToolPage
-from switchgear_sinks.api.parameters import Parameters
+from switchgear_sinks.api.parameters import Parameters, query
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.store import Store
 
 log = structlog.get_logger()
 
-Handler = Callable[[Request], Awaitable[Response]]
 MOST_WATCHERS: Final = 100
 """Consoles at a time. The server's other connections stay free for everything else."""
 MOST_MINUTES: Final = 24 * 60
@@ -66,28 +66,38 @@ class Console:
         effective = EffectivePolicies(settings, kafka=follow)
         audit = Audit(db)
         actions = Actions(settings, self.fleet, self.boards, audit, effective.mode_of)
-        dead = DeadLetters(settings, audit)
-        calls, policies = Calls(db), Policies(db, settings, effective, actions)
-        self.routes: tuple[tuple[str, Handler, str], ...] = (
-            ("/v1/console/now", self.now, "GET"),
-            ("/v1/console/live", self.live, "GET"),
-            ("/v1/console/tool/{name:path}", ToolPage(db, self.boards, effective, settings), "GET"),
-            ("/v1/console/known", Known(db, self.fleet, effective, settings), "GET"),
-            ("/v1/console/timeline", Timeline(db), "GET"),
-            ("/v1/console/system", System(store, self.boards, self.components, settings, kafka=follow), "GET"),
-            ("/v1/dead-letters", dead.listed, "GET"),
-            ("/v1/dead-letters/{identity}", dead.letter, "GET"),
-            ("/v1/dead-letters/{identity}/retry", dead.retry, "POST"),
-            ("/v1/calls", calls.search, "GET"),
-            ("/v1/sessions/{session_id:path}/calls", calls.session, "GET"),
-            ("/v1/circuits/{circuit_id:path}/commands", actions.command, "POST"),
-            ("/v1/audit", audit.listed, "GET"),
-            ("/v1/audit/{audit_id}/undo", actions.undo, "POST"),
-            ("/v1/policies", policies.listed, "GET"),
-            ("/v1/policies/replay", policies.replay, "POST"),
-            ("/v1/policies/{pattern:path}", policies.put, "PUT"),
+        parts = (
+            ToolPage(db, self.boards, effective, settings),
+            Known(db, self.fleet, effective, settings),
+            Timeline(db),
+            System(store, self.boards, self.components, settings, kafka=follow),
+            DeadLetters(settings, audit),
+            Calls(db),
+            actions,
+            audit,
+            Policies(db, settings, effective, actions),
         )
-        """Path, handler and methods."""
+        self.routes: tuple[Route, ...] = (
+            Route(
+                "GET",
+                "/v1/console/now",
+                Role.READ,
+                self.now,
+                "Show every tool and family, those in trouble first.",
+                query("minutes tenant troubled"),
+            ),
+            Route(
+                "GET",
+                "/v1/console/live",
+                Role.READ,
+                self.live,
+                "Follow what changes, as server-sent events.",
+                query("after"),
+                answers={200: Reply("The events.", EVENTS)},
+                is_stream=True,
+            ),
+            *(route for part in parts for route in part.routes),
+        )
         self._live = Live(self.boards)
         self.boards.position = lambda: self._live.last_id
         self._of_tenants: OrderedDict[str, Live] = OrderedDict()
@@ -118,7 +128,7 @@ class Console:
 
         With ``troubled=1`` only the tools in trouble. The totals are those of all.
         """
-        given = Parameters(request.query_params, ("minutes", "tenant", "troubled"))
+        given = Parameters.of(request)
         troubled = given.flag("troubled")
         minutes = int(given.number("minutes", 60, 1, MOST_MINUTES))
         rights = Rights.of(request)
@@ -142,7 +152,7 @@ class Console:
 
     async def live(self, request: Request) -> Response:
         """Answer ``GET /v1/console/live``: a stream of events ``circuit``, ``stats``, ``heartbeat`` and ``reset``."""
-        given = Parameters(request.query_params, ("after",))
+        given = Parameters.of(request)
         rights, principal = Rights.of(request), principal_of(request.scope)
         live = self._live if rights.all_tenants else self._live_of(rights.tenant(None) or "")
         if sum(each.watchers for each in [self._live, *self._of_tenants.values()]) >= MOST_WATCHERS:

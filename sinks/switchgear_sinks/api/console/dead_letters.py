@@ -12,14 +12,16 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from switchgear_http.principal import Role
 from switchgear_http.problem import ProblemError
+from switchgear_http.routing import Route
 from switchgear_schemas.errors import BrokerUnavailableError, InvalidExecutionError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import BadRequestError, NotFoundError, json_answer
 from switchgear_sinks.api.console.actions import Reason
 from switchgear_sinks.api.console.audit import Action, Audit
 from switchgear_sinks.api.console.records import iso
-from switchgear_sinks.api.parameters import Parameters, json_body
+from switchgear_sinks.api.parameters import Parameters, json_body, query
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.dead.letters import Selection, StoredLetter, hexdump
 from switchgear_sinks.dead.retry import Retry
@@ -59,10 +61,29 @@ class DeadLetters:
         self._letters: list[StoredLetter] = []
         """The selected ones, newest first."""
         self._read_at = float("-inf")
+        self.routes = (
+            Route(
+                "GET",
+                "/v1/dead-letters",
+                Role.READ,
+                self.listed,
+                "List dead letters, newest first.",
+                query("reason tool component field after limit"),
+            ),
+            Route("GET", "/v1/dead-letters/{identity}", Role.READ, self.letter, "Show a dead letter with its bytes."),
+            Route(
+                "POST",
+                "/v1/dead-letters/{identity}/retry",
+                Role.OPERATE,
+                self.retry,
+                "Send a dead letter again, repaired if a value is given.",
+                body=RetryBody,
+            ),
+        )
 
     async def listed(self, request: Request) -> Response:
         """Answer ``GET /v1/dead-letters?reason=&tool=&component=&field=&after=&limit=50``: newest first."""
-        given = Parameters(request.query_params, ("reason", "tool", "component", "field", "after", "limit"))
+        given = Parameters.of(request)
         Rights.of(request).check_unrestricted(_WHAT)
         selection = Selection(given.text("reason"), given.text("component"), given.text("tool"), given.text("field"))
         limit, after = min(given.limit(50), 1_000), _position_of(given.text("after"))

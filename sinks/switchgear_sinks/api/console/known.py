@@ -11,6 +11,7 @@ from starlette.responses import Response
 from switchgear.policies import PolicyError
 from switchgear_http.middleware import principal_of
 from switchgear_http.principal import Role
+from switchgear_http.routing import Route
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.settings import Settings
@@ -41,10 +42,12 @@ class Known:
         self._fleet = fleet
         self._effective = effective
         self._settings = settings
+        summary = "List the circuits and names that an operator can command."
+        self.routes = (Route("GET", "/v1/console/known", Role.READ, self, summary),)
 
     async def __call__(self, request: Request) -> Response:
         """Answer with the circuits, the names of tools, and what ``policy set`` has values for."""
-        Parameters(request.query_params, ())
+        Parameters.of(request)
         rights, principal = Rights.of(request), principal_of(request.scope)
         rights.check_all_tenants("Circuits, which all tenants share,")
         known, stored, (planned, remarks) = await asyncio.gather(

@@ -17,19 +17,21 @@ from switchgear_http.errors import InvalidCredentialsError, KeysUnavailableError
 from switchgear_http.middleware import SESSION, access_of, is_secure
 from switchgear_http.principal import Principal, Role
 from switchgear_http.problem import ProblemError
+from switchgear_http.routing import Reply, Route
 from switchgear_http.session import Session, check_csrf, cookie_of, session_name, set_cookie
 from switchgear_http.sessions import Sessions
 from switchgear_http.tokens import PREFIX
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import NotFoundError, json_answer
 from switchgear_sinks.api.console.records import iso
-from switchgear_sinks.api.parameters import json_body
+from switchgear_sinks.api.parameters import json_body, query
 
 if TYPE_CHECKING:
     from switchgear_http.oidc import OidcLogin  # needs an extra
 
 _PENDING: Final = "switchgear_login"
 _NO_STORE: Final = {"cache-control": "no-store"}
+_REDIRECTS: Final = {303: Reply("Done.", None)}
 
 
 class TokenBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -60,12 +62,33 @@ class Login:
 
             self._oidc, self._callback = OidcLogin(settings), CALLBACK
 
-    async def session(self, request: Request) -> Response:
-        """Answer ``/v1/session``: ``GET`` who is logged in, ``POST`` a login by token, ``DELETE`` a logout."""
-        if request.method == "POST":
-            return await self._begin(request)
-        if request.method == "DELETE":
-            return self._end(request)
+        # The handlers look at the login themselves.
+        self.routes = (
+            Route("GET", "/v1/session", None, self._show, "Show who is logged in."),
+            Route(
+                "POST",
+                "/v1/session",
+                None,
+                self._begin,
+                "Log in with a token: the answer sets a cookie.",
+                body=TokenBody,
+            ),
+            Route("DELETE", "/v1/session", None, self._end, "Log out.", answers={204: Reply("Done.", None)}),
+            Route(
+                "GET",
+                "/login/oidc",
+                None,
+                self.begin_oidc,
+                "Log in with the OpenID Connect issuer.",
+                query("next"),
+                answers=_REDIRECTS,
+            ),
+            Route(
+                "GET", "/login/oidc/callback", None, self.finish_oidc, "Take the issuer's answer.", answers=_REDIRECTS
+            ),
+        )
+
+    async def _show(self, request: Request) -> Response:
         try:
             principal = await access_of(request.scope).who(request.scope)
         except ProblemError as problem:
@@ -152,7 +175,7 @@ class Login:
             self._sessions.replace(before)
         answer.headers.append("set-cookie", self._sessions.cookie(session, secure=secure))
 
-    def _end(self, request: Request) -> Response:
+    async def _end(self, request: Request) -> Response:
         secure, headers = is_secure(request.scope), Headers(scope=request.scope)
         session = self._sessions.find(headers, secure=secure)
         if session is not None:

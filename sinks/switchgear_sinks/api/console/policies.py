@@ -21,6 +21,8 @@ from switchgear.policies import Explanation, PolicyError, PolicySet
 from switchgear.policies.glob import is_glob, matches
 from switchgear.policies.load import read_file
 from switchgear.policies.policy_set import BUILT_IN, NOT_FOR_FAMILIES
+from switchgear_http.principal import Role
+from switchgear_http.routing import Route
 from switchgear_schemas.circuit_ids import circuit_id as id_of
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.enums import Mode
@@ -190,11 +192,36 @@ class Policies:
         self._effective = effective
         self._actions = actions
         self._turn = asyncio.Lock()
+        self.routes = (
+            Route(
+                "GET",
+                "/v1/policies",
+                Role.READ,
+                self.listed,
+                "List the rules of the policy file and what operators set.",
+            ),
+            Route(
+                "POST",
+                "/v1/policies/replay",
+                Role.READ,
+                self.replay,
+                "Compare a proposed policy with the present one on stored calls.",
+                body=ReplayBody,
+            ),
+            Route(
+                "PUT",
+                "/v1/policies/{pattern:path}",
+                Role.OPERATE,
+                self.put,
+                "Set values of the policy of a tool, a glob or a family.",
+                body=PutBody,
+            ),
+        )
         actions.after.append(effective.forget)
 
     async def listed(self, request: Request) -> Response:
         """Answer ``GET /v1/policies``: the rules of the file, and what operators set over them."""
-        Parameters(request.query_params, ())
+        Parameters.of(request)
         Rights.of(request).check_unrestricted("Policies")
         known, written = await asyncio.gather(self._effective.known(), asyncio.to_thread(self._written))
         return json_answer(

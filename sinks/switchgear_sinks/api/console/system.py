@@ -16,6 +16,8 @@ from aiokafka.errors import KafkaError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from switchgear_http.principal import Role
+from switchgear_http.routing import Route
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import json_answer
 from switchgear_sinks.api.console.board import Boards
@@ -59,10 +61,12 @@ class System:
         self._turn = asyncio.Lock()
         self._answer: dict[str, Any] = {}
         self._read_at = float("-inf")
+        summary = "Show brokers, topics, groups, servers, storage and versions."
+        self.routes = (Route("GET", "/v1/console/system", Role.READ, self, summary),)
 
     async def __call__(self, request: Request) -> Response:
         """Answer ``GET /v1/console/system``."""
-        Parameters(request.query_params, ())
+        Parameters.of(request)
         Rights.of(request).check_unrestricted("The system, which all tenants share,")
         async with self._turn:
             if time.monotonic() - self._read_at > KEPT_S:

@@ -14,6 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear.policies import PolicyError
+from switchgear_http.principal import Role
+from switchgear_http.routing import Route
 from switchgear_schemas.families import family_of
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import NotFoundError, json_answer
@@ -26,7 +28,7 @@ from switchgear_sinks.api.console.policies import EffectivePolicies
 from switchgear_sinks.api.console.records import iso, no_circuit
 from switchgear_sinks.api.console.series import tool_series
 from switchgear_sinks.api.console.timeline import bands, transitions
-from switchgear_sinks.api.parameters import Parameters
+from switchgear_sinks.api.parameters import Parameters, query
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.repository.queries import CALLS, FAILED, TOOLS_OWN, Conditions, select, template, window_end
 from switchgear_sinks.store import Database
@@ -56,10 +58,20 @@ class ToolPage:
         self._boards = boards
         self._policies = policies
         self._pattern = settings.family_pattern
+        self.routes = (
+            Route(
+                "GET",
+                "/v1/console/tool/{name:path}",
+                Role.READ,
+                self,
+                "Show everything about one tool.",
+                query("hours tenant"),
+            ),
+        )
 
     async def __call__(self, request: Request) -> Response:
         """Answer ``GET /v1/console/tool/{name}?hours=6``."""
-        given, rights = Parameters(request.query_params, ("hours", "tenant")), Rights.of(request)
+        given, rights = Parameters.of(request), Rights.of(request)
         name: str = request.path_params["name"]
         rights.check_tool(name)
         hours, now = given.hours(6.0) or 6.0, utc_now()

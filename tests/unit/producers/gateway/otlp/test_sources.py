@@ -8,13 +8,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 
-from switchgear_gateway.bodies import Budget
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.records import spans_of
 from switchgear_gateway.otlp.sources import MOST, OTHERS, Tally, looks_like_a_tool
 from switchgear_gateway.otlp.submission import Result
 from switchgear_gateway.otlp_routes import OtlpRoutes, Senders
 from switchgear_gateway.publisher import Publisher
+from switchgear_gateway.shared import Shared
 from switchgear_http.authenticator import Authenticator
 from switchgear_http.middleware import _KEY
 from switchgear_http.principal import LOCAL, Principal, Role
@@ -107,8 +107,8 @@ def test_a_thousand_scopes_take_the_memory_of_fifty():
 
 def routes(ingest):
     registry = CollectorRegistry()
-    senders = Senders(Authenticator(), Publisher(Settings(), registry))
-    return OtlpRoutes(ingest, senders, Budget(), registry), registry
+    senders = Senders(Authenticator(), Publisher(Settings(), registry), Shared())
+    return OtlpRoutes(ingest, senders, registry), registry
 
 
 async def answer(part, principal):
