@@ -12,11 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, Self, get_args
 
 from switchgear.policies.glob import is_glob, matches
 from switchgear_http.principal import Principal
-from switchgear_schemas.enums import CircuitScope
+from switchgear_schemas.enums import CircuitScope, CircuitState
 from switchgear_schemas.families import DEFAULT_PATTERN, family_of
 
 _WILDCARD: Final = re.compile(r"[*?\[]")
@@ -32,6 +32,41 @@ TENANT_FIELDS: Final = frozenset(
 """What a tenant sees of a record. A field that is added later stays hidden until it is added here."""
 _CAUSE_FIELDS: Final = frozenset({"rule", "threshold"})
 """What it sees of a cause: which rule, and its limit in the policy. The rest is measured over all tenants' calls, or names a person."""
+CIRCUITS: Final = {
+    "type": "object",
+    "required": ["circuits"],
+    "properties": {
+        "circuits": {
+            "type": "object",
+            "description": "The records of the fleet's circuits, by id.",
+            "additionalProperties": {
+                "type": "object",
+                "required": ["circuit_id", "tool_name", "scope", "state", "version", "generation", "changed_at"],
+                "properties": {
+                    "circuit_id": {"type": "string"},
+                    "tool_name": {"type": "string"},
+                    "scope": {"enum": list(get_args(CircuitScope))},
+                    "state": {"enum": list(get_args(CircuitState))},
+                    "version": {"type": "integer"},
+                    "generation": {"type": "integer"},
+                    "changed_at": {"type": "string"},
+                },
+            },
+        },
+        "version": {"type": "string", "description": "At a gateway: names the last change."},
+        "checked_at": {"type": "string", "description": "At the API: the time of the answer."},
+        "problems": {
+            "type": "array",
+            "description": "At the API: what does not work, so that the circuits may be old.",
+        },
+        "local_circuits": {
+            "type": "array",
+            "description": "At the API: those that processes opened on their own evidence.",
+        },
+        "local_within_s": {"type": "number", "description": "At the API: how long ago they may have refused a call."},
+    },
+}
+"""The JSON Schema of the answer to ``GET /v1/circuits``, which every server with that route gives."""
 
 
 @dataclass(frozen=True, slots=True)

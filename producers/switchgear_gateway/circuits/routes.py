@@ -22,7 +22,7 @@ from switchgear_http.middleware import access_of, principal_of
 from switchgear_http.principal import Principal, Role
 from switchgear_http.problem import ProblemError
 from switchgear_http.routing import EVENTS, Parameter, Reply, Route
-from switchgear_http.visibility import Named
+from switchgear_http.visibility import CIRCUITS, Named
 
 MAX_STREAMS: Final = 5_000
 _LONGEST_GLOB: Final = 512
@@ -36,13 +36,6 @@ _LAST: Final = Parameter("Last-Event-ID", "Go on after it.", place="header")
 _EMITTER: Final = Parameter(
     "emitter_id", "Your process. With a token of one tenant you get this process's probe leases."
 )
-_SNAPSHOT: Final = {
-    "type": "object",
-    "properties": {
-        "version": {"type": "string"},
-        "circuits": {"type": "object", "additionalProperties": {"type": "object"}},
-    },
-}
 _VARY: Final = "Accept-Encoding, Authorization"
 
 
@@ -74,7 +67,7 @@ class CircuitRoutes:
                 "The circuits now, by id.",
                 parameters=(_TOOL,),
                 answers={
-                    200: Reply("The circuits.", {"application/json": {"schema": _SNAPSHOT}}),
+                    200: Reply("The circuits.", {"application/json": {"schema": CIRCUITS}}),
                     304: Reply("They are those of If-None-Match.", None),
                 },
             ),

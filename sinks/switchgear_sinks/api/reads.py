@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear_http.principal import Role
-from switchgear_http.routing import Route
-from switchgear_http.visibility import Named, Sight
+from switchgear_http.routing import Content, Reply, Route
+from switchgear_http.visibility import CIRCUITS, Named, Sight
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import NotFoundError, json_answer
@@ -25,6 +25,9 @@ from switchgear_sinks.repository.local_circuits import WITHIN as LOCAL_WITHIN
 from switchgear_sinks.store import Store
 
 OPENS_WITHIN = timedelta(hours=24)
+_CIRCUITS: Content = {
+    "application/json": {"schema": {"anyOf": [CIRCUITS, {"type": "object", "required": ["history"]}]}}
+}
 _HISTORY = "The history of circuits, which all tenants share,"
 
 
@@ -58,8 +61,9 @@ class Reads:
                 "/v1/circuits",
                 Role.READ,
                 self.circuits,
-                "List the state of every circuit.",
+                "Show the state of every circuit, by id.",
                 query("history limit tool"),
+                answers={200: Reply("The circuits, or with `history` their records.", _CIRCUITS)},
             ),
             Route(
                 "GET",
@@ -139,7 +143,7 @@ class Reads:
     async def circuits(self, request: Request) -> Response:
         """Answer ``GET /v1/circuits``: the state of every circuit, or with ``?history=1`` the records, newest first.
 
-        ``circuits`` are the fleet's circuits. ``local_circuits`` are those that processes opened on their own evidence. ``problems`` says which
+        ``circuits`` are the fleet's circuits by id, those that refuse calls first. ``local_circuits`` are those that processes opened on their own evidence. ``problems`` says which
         part of the system does not work, so that the circuits may be old.
         """
         given = Parameters.of(request)
@@ -157,7 +161,8 @@ class Reads:
         )
         local["local_circuits"] = rights.visible(local["local_circuits"])
         problems = self._components.problems(named=rights.unrestricted)
-        return json_answer({"circuits": circuits, "problems": problems, "checked_at": now} | local)
+        by_id = {each["circuit_id"]: each for each in circuits}
+        return json_answer({"circuits": by_id, "problems": problems, "checked_at": now} | local)
 
     async def circuit(self, request: Request) -> Response:
         """Answer ``GET /v1/circuits/{id}``: one circuit."""

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import jsonschema
 import pytest
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
@@ -31,6 +32,7 @@ from switchgear_http.authenticator import Authenticator
 from switchgear_http.principal import Role
 from switchgear_http.token_source import FixedTokens
 from switchgear_http.tokens import new_token, with_token
+from switchgear_http.visibility import CIRCUITS
 from switchgear_schemas.circuit import Cause, Circuit, Counts, Lease
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app as create_api
@@ -321,12 +323,22 @@ async def test_both_servers_show_a_tenant_the_same_circuits(store: Store, tokens
     async with gateway(tokens) as app, api(store, tokens) as other:
         for query, names in (("", {"shared", "acme-secret"}), ("?tool=shared", {"shared"})):
             of_gateway = json.loads((await answer(app, f"GET /v1/circuits{query}", token)).body)["circuits"]
-            listed = json.loads((await answer(other, f"GET /v1/circuits{query}", token)).body)["circuits"]
-            of_api = {each["circuit_id"]: each for each in listed}
+            of_api = json.loads((await answer(other, f"GET /v1/circuits{query}", token)).body)["circuits"]
             assert of_gateway.keys() == of_api.keys() == names
             for name, circuit in of_gateway.items():
                 for field in ("state", "cause", "leases", "generation", "version"):
                     assert of_api[name][field] == circuit[field]
+
+
+async def test_both_servers_answer_for_the_circuits_in_the_form_of_one_schema(
+    store: Store, tokens: dict[Any, str]
+) -> None:
+    async with gateway(tokens) as one, api(store, tokens) as two:
+        for server in (one, two):
+            for holder in ((Role.READ, None), (Role.READ, "acme")):
+                found = json.loads((await answer(server, "GET /v1/circuits", tokens[holder])).body)
+                assert found["circuits"]
+                jsonschema.validate(found, CIRCUITS)
 
 
 async def test_a_client_of_all_tenants_sees_what_the_tenants_do_not(store: Store, tokens: dict[Any, str]) -> None:
