@@ -27,7 +27,7 @@ from switchgear_gateway.shared import Shared
 from switchgear_http.middleware import principal_of
 from switchgear_http.principal import Role
 from switchgear_http.problem import ProblemError
-from switchgear_http.routing import Reply, Route
+from switchgear_http.routing import Handlers, Reply, route
 from switchgear_schemas.enums import MAX_NAME_LENGTH, CircuitState
 from switchgear_schemas.ids import mint_metric_id
 
@@ -119,7 +119,7 @@ class Refused(msgspec.Struct, kw_only=True):
     toolFailure: dict[str, Any]  # noqa: N815 - the name in MCP
 
 
-class DecideRoutes:
+class DecideRoutes(Handlers):
     """The two routes.
 
     Args:
@@ -146,33 +146,16 @@ class DecideRoutes:
         self._tokens = PermitTokens(key)
         self._outcomes = Outcomes(submit)
         self._wall = wall
-        self.routes = [
-            Route(
-                "POST",
-                "/v1/decide",
-                Role.EMIT,
-                self.decide,
-                "Ask whether a call may be made.",
-                body=DecideRequest,
-                answers={200: Reply("Whether it is allowed.", (Permitted, Refused))},
-            ),
-            Route(
-                "POST",
-                "/v1/outcome",
-                Role.EMIT,
-                self.outcome,
-                "Say how a permitted call ended.",
-                parameters=(resent("an earlier request may have sent it."),),
-                body=OutcomeRequest,
-                answers={
-                    204: Reply("Kafka has it.", None),
-                    404: Reply("The permit is unknown or has expired.", None),
-                },
-            ),
-        ]
 
+    @route(
+        "POST",
+        "/v1/decide",
+        Role.EMIT,
+        body=DecideRequest,
+        answers={200: Reply("Whether it is allowed.", (Permitted, Refused))},
+    )
     async def decide(self, request: Request) -> Response:
-        """Answer a :class:`DecideRequest` with :class:`Permitted` or :class:`Refused`."""
+        """Ask whether a call may be made."""
         with self._shared.budget.request(principal_of(request.scope).credential) as held:
             asked = decoded(await body_of(request, held, MOST_BYTES), DecideRequest)
         fallbacks = {f"fallbacks[{index}]": each for index, each in enumerate(asked.fallbacks)}
@@ -198,8 +181,16 @@ class DecideRoutes:
             return json_answer(refused(answer, asked.request_id or mint_metric_id(), self._wall()))
         return json_answer(self._permitted(answer.permit, answer.expires_in_s))
 
+    @route(
+        "POST",
+        "/v1/outcome",
+        Role.EMIT,
+        (resent("an earlier request may have sent it."),),
+        body=OutcomeRequest,
+        answers={204: Reply("Kafka has it.", None), 404: Reply("The permit is unknown or has expired.", None)},
+    )
     async def outcome(self, request: Request) -> Response:
-        """Send the event of an :class:`~switchgear_gateway.outcomes.OutcomeRequest`."""
+        """Say how a permitted call ended."""
         with self._shared.budget.request(principal_of(request.scope).credential) as held:
             outcome = decoded(await body_of(request, held, MOST_BYTES), OutcomeRequest)
         now, principal = self._wall(), principal_of(request.scope)

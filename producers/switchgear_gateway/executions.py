@@ -19,7 +19,7 @@ from switchgear_gateway.shared import Shared
 from switchgear_http.middleware import principal_of
 from switchgear_http.principal import Role
 from switchgear_http.problem import MEDIA_TYPE, ProblemError
-from switchgear_http.routing import Parameter, Reply, Route
+from switchgear_http.routing import Handlers, Parameter, Reply, route
 from switchgear_http.turns import Turn
 
 MAX_ITEMS: Final = 10_000
@@ -39,7 +39,56 @@ _array: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _encode: Final = msgspec.json.encode
 
 
-class ExecutionRoutes:
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_REJECTED: Final = {
+    "type": "array",
+    "maxItems": MAX_REASONS,
+    "items": {
+        "type": "object",
+        "required": ["index", "reason"],
+        "properties": {"index": _COUNT, "reason": {"type": "string"}},
+    },
+}
+
+
+_WARNINGS: Final = {
+    "type": "array",
+    "maxItems": MOST_WARNINGS,
+    "items": {"type": "string"},
+    "description": "What is wrong with an emitter, such as a clock that is ahead or times without a zone. Each is told once.",
+}
+_EXECUTION: Final = {"$ref": "#/components/schemas/ToolExecution"}
+_BODY: Final = {
+    "application/x-ndjson": {"schema": _EXECUTION},
+    _JSON: {"schema": {"type": "array", "maxItems": MAX_ITEMS, "items": _EXECUTION}},
+}
+
+
+def _answer(description: str, properties: Mapping[str, Any], media: str = _JSON) -> Reply:
+    return Reply(description, {media: {"schema": {"type": "object", "properties": dict(properties) | _TOLD}}})
+
+
+_TOLD: Final = {"rejected": _REJECTED, "warnings": _WARNINGS}
+_ANSWERS: Final = {
+    200: _answer("Kafka has the accepted ones.", {"accepted": _COUNT}),
+    202: _answer("They wait to be sent.", {"queued": _COUNT}),
+    429: Reply(
+        "Too many requests are in progress.", {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    ),
+    503: _answer(
+        "Kafka did not answer for all. Without `unknown`, nothing was taken.",
+        {"accepted": _COUNT, "unknown": {"type": "array", "items": {"type": "integer"}}},
+        MEDIA_TYPE,
+    ),
+}
+_HEADERS: Final = (
+    resent("an earlier request may have sent these executions."),
+    Parameter("Prefer", "respond-async: don't wait for Kafka.", place="header", values=("respond-async",)),
+    Parameter("Content-Encoding", "Compression of the body.", place="header", values=("gzip", "identity")),
+)
+
+
+class ExecutionRoutes(Handlers):
     """The route.
 
     Args:
@@ -52,30 +101,18 @@ class ExecutionRoutes:
         self._publisher = publisher
         self._clocks = clocks
         self._shared = shared
-        self.routes = [
-            Route(
-                "POST",
-                "/v1/executions",
-                Role.EMIT,
-                self.post,
-                "Take executions.",
-                description="Answers when Kafka has acknowledged them, or at once with `Prefer: respond-async`.",
-                parameters=(
-                    resent("an earlier request may have sent these executions."),
-                    Parameter(
-                        "Prefer", "respond-async: don't wait for Kafka.", place="header", values=("respond-async",)
-                    ),
-                    Parameter(
-                        "Content-Encoding", "Compression of the body.", place="header", values=("gzip", "identity")
-                    ),
-                ),
-                body=_BODY,
-                answers=_ANSWERS,
-            )
-        ]
 
+    @route(
+        "POST",
+        "/v1/executions",
+        Role.EMIT,
+        _HEADERS,
+        body=_BODY,
+        answers=_ANSWERS,
+        description="Answers when Kafka has acknowledged them, or at once with `Prefer: respond-async`.",
+    )
     async def post(self, request: Request) -> Response:
-        """Take executions: NDJSON or a JSON array."""
+        """Take executions."""
         principal, turn = principal_of(request.scope), Turn()
         with self._shared.budget.request(principal.credential) as held:
             body = await read_body(request, held)
@@ -179,47 +216,3 @@ def _warned(checked: Checked) -> dict[str, Any]:
 
 def _is_true(value: str | None) -> bool:
     return value is not None and value.strip().lower() in {"true", "1"}
-
-
-_COUNT: Final = {"type": "integer", "minimum": 0}
-_REJECTED: Final = {
-    "type": "array",
-    "maxItems": MAX_REASONS,
-    "items": {
-        "type": "object",
-        "required": ["index", "reason"],
-        "properties": {"index": _COUNT, "reason": {"type": "string"}},
-    },
-}
-
-
-_WARNINGS: Final = {
-    "type": "array",
-    "maxItems": MOST_WARNINGS,
-    "items": {"type": "string"},
-    "description": "What is wrong with an emitter, such as a clock that is ahead or times without a zone. Each is told once.",
-}
-_EXECUTION: Final = {"$ref": "#/components/schemas/ToolExecution"}
-_BODY: Final = {
-    "application/x-ndjson": {"schema": _EXECUTION},
-    _JSON: {"schema": {"type": "array", "maxItems": MAX_ITEMS, "items": _EXECUTION}},
-}
-
-
-def _answer(description: str, properties: Mapping[str, Any], media: str = _JSON) -> Reply:
-    return Reply(description, {media: {"schema": {"type": "object", "properties": dict(properties) | _TOLD}}})
-
-
-_TOLD: Final = {"rejected": _REJECTED, "warnings": _WARNINGS}
-_ANSWERS: Final = {
-    200: _answer("Kafka has the accepted ones.", {"accepted": _COUNT}),
-    202: _answer("They wait to be sent.", {"queued": _COUNT}),
-    429: Reply(
-        "Too many requests are in progress.", {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    ),
-    503: _answer(
-        "Kafka did not answer for all. Without `unknown`, nothing was taken.",
-        {"accepted": _COUNT, "unknown": {"type": "array", "items": {"type": "integer"}}},
-        MEDIA_TYPE,
-    ),
-}

@@ -30,7 +30,7 @@ from switchgear_gateway.permit_tokens import GivenPermit
 from switchgear_gateway.shared import Shared
 from switchgear_http.middleware import principal_of
 from switchgear_http.principal import Principal, Role
-from switchgear_http.routing import OBJECT, Reply, Route
+from switchgear_http.routing import OBJECT, Handlers, Reply, route
 from switchgear_http.visibility import Sight
 from switchgear_schemas import claude_code
 from switchgear_schemas.claude_code import DEFAULT_TOOLS, END_EVENTS, NOTICE_EVENTS, Answer, Call, Event, text
@@ -47,7 +47,7 @@ KAFKA_S: Final = 5.0
 SERVICE: Final = "claude-code"
 
 
-class HookRoutes:
+class HookRoutes(Handlers):
     """The route.
 
     ``?tools=mcp__*,WebFetch`` in the address guards other tools than those of MCP servers, as ``--tools`` does for the command hook.
@@ -75,18 +75,14 @@ class HookRoutes:
         self._wall = wall
         self._outages_in_text = outages_in_text
         self._permits: OrderedDict[bytes, GivenPermit] = OrderedDict()
-        self.routes = [
-            Route(
-                "POST",
-                PATH,
-                Role.EMIT,
-                self.hook,
-                "Answer an event of Claude Code.",
-                body=OBJECT,
-                answers={200: Reply("The answer. Without a body, Claude Code goes on as without a hook.")},
-            )
-        ]
 
+    @route(
+        "POST",
+        PATH,
+        Role.EMIT,
+        body=OBJECT,
+        answers={200: Reply("The answer. Without a body, Claude Code goes on as without a hook.")},
+    )
     async def hook(self, request: Request) -> Response:
         """Answer an event of Claude Code."""
         principal, tools = principal_of(request.scope), request.query_params.get("tools") or DEFAULT_TOOLS

@@ -14,7 +14,6 @@ from starlette.responses import JSONResponse, Response
 from switchgear_gateway.checking import check_in_turn
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.kafka import OtlpTopics
-from switchgear_gateway.otlp.receiver import OtlpReceiver
 from switchgear_gateway.otlp.submission import NotAllowedError, Result, Sender, TryAgainError
 from switchgear_gateway.publisher import Publisher
 from switchgear_gateway.shared import Shared
@@ -23,7 +22,7 @@ from switchgear_http.errors import InvalidCredentialsError, KeysUnavailableError
 from switchgear_http.middleware import principal_of
 from switchgear_http.principal import LOCAL, Principal, Role
 from switchgear_http.problem import ProblemError
-from switchgear_http.routing import Reply, Route
+from switchgear_http.routing import Handlers, route
 from switchgear_http.turns import Turn
 from switchgear_schemas import ToolExecution
 from switchgear_schemas.errors import SettingsError
@@ -31,10 +30,6 @@ from switchgear_schemas.files import MOST_BYTES_OF_CERTIFICATES, read_file
 from switchgear_schemas.settings import Settings
 
 _RETRY_S: Final = 2.0
-_FORMATS: Final = {
-    media: {"schema": {"type": "string" if "protobuf" in media else "object"}}
-    for media in ("application/x-protobuf", "application/json")
-}
 
 
 class Senders:
@@ -97,47 +92,16 @@ class Senders:
         return Result(checked.rejected + submission.refused, unknown)
 
 
-class OtlpRoutes:
-    """``POST /v1/traces``, ``POST /v1/logs``, and ``GET /v1/sources``, which says why calls are missing.
+class OtlpRoutes(Handlers):
+    """What the gateway says about OTLP: ``GET /v1/sources``, and metrics.
 
     Args:
-        ingest: Makes executions of spans and log records.
-        senders: Finds out who sends.
+        ingest: Makes executions of spans and log records. It runs as long as this does.
         registry: Takes the metrics.
     """
 
-    def __init__(self, ingest: Ingest, senders: Senders, registry: CollectorRegistry) -> None:
+    def __init__(self, ingest: Ingest, registry: CollectorRegistry) -> None:
         self._ingest = ingest
-        receiver = OtlpReceiver(ingest, senders.of_headers, budget=senders.shared.budget)
-        taken = {200: Reply("Taken, perhaps in part.", _FORMATS)}
-        self.routes = [
-            Route(
-                "POST",
-                "/v1/traces",
-                Role.EMIT,
-                receiver.traces,
-                "Take an OTLP ExportTraceServiceRequest.",
-                body=_FORMATS,
-                answers=taken,
-            ),
-            Route(
-                "POST",
-                "/v1/logs",
-                Role.EMIT,
-                receiver.logs,
-                "Take an OTLP ExportLogsServiceRequest.",
-                body=_FORMATS,
-                answers=taken,
-            ),
-            Route(
-                "GET",
-                "/v1/sources",
-                (Role.READ, Role.EMIT),
-                self.sources,
-                "Count what arrived as OTLP since the start, and say why calls are missing.",
-                answers={200: Reply("The counts.")},
-            ),
-        ]
         for name, help_text in (
             ("records", "Spans and log records."),
             ("calls", "Tool calls among them that were acknowledged."),
@@ -153,8 +117,9 @@ class OtlpRoutes:
         )
         unmatched.set_function(lambda: ingest.counts.unmatched.total)
 
+    @route("GET", "/v1/sources", (Role.READ, Role.EMIT))
     async def sources(self, request: Request) -> Response:
-        """Answer ``GET /v1/sources``: what arrived as OTLP since the start, and why calls are missing.
+        """Count what arrived as OTLP since the start, and say why calls are missing.
 
         A tenant sees its own reasons, and no totals, which are those of all tenants.
         """

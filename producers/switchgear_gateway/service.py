@@ -25,6 +25,7 @@ from switchgear_gateway.executions import ExecutionRoutes
 from switchgear_gateway.hooks import HookRoutes
 from switchgear_gateway.otlp.grpc_receiver import serving_otlp_grpc
 from switchgear_gateway.otlp.ingest import Ingest
+from switchgear_gateway.otlp.receiver import OtlpReceiver
 from switchgear_gateway.otlp_routes import OtlpRoutes, Senders, grpc_credentials, otlp_topics
 from switchgear_gateway.parts import Part, Runs, Stops
 from switchgear_gateway.publisher import Publisher
@@ -98,7 +99,8 @@ def parts_of(
         CircuitRoutes(fleet.follower, shared),
         DecideRoutes(fleet.gear, submit, shared, key=key),
         HookRoutes(fleet.gear, submit, shared, outages_in_text=trusted),
-        OtlpRoutes(ingest, senders, registry),
+        OtlpReceiver(ingest, senders.of_headers, budget=shared.budget),
+        OtlpRoutes(ingest, registry),
         Probes(registry, ready),
     ]
 

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from switchgear_http.middleware import maybe_principal_of
 from switchgear_http.principal import Role
 from switchgear_http.problem import ProblemError
-from switchgear_http.routing import TEXT, Reply, Route
+from switchgear_http.routing import TEXT, Handlers, Reply, route
 from switchgear_http.sockets import own_pid
 
 
@@ -40,7 +40,7 @@ def checked(checks: Mapping[str, bool]) -> State:
     return State(good, {"status": "ready" if good else "not ready", "checks": dict(checks)})
 
 
-class Probes:
+class Probes(Handlers):
     """The three routes. An orchestrator asks the first two without a login, so they say nothing about the data.
 
     Args:
@@ -58,23 +58,22 @@ class Probes:
         self._registry = registry
         self._ready = ready
         self._alive = alive
-        self.routes = [
-            Route("GET", "/healthz", None, self._healthz, "Answer 200 while the process serves."),
-            Route("GET", "/readyz", None, self._readyz, "Answer 200 when it is ready, else 503.", answers=_READY),
-            Route(
-                "GET", "/metrics", Role.READ, self._metrics, "Show the metrics in Prometheus' format.", answers=_METRICS
-            ),
-        ]
 
-    async def _healthz(self, _request: Request) -> Response:
+    @route("GET", "/healthz", None)
+    async def healthz(self, _request: Request) -> Response:
+        """Answer 200 while the process serves."""
         good, body = self._alive()
         return JSONResponse(body, 200 if good else 503)
 
-    async def _readyz(self, _request: Request) -> Response:
+    @route("GET", "/readyz", None, answers=_READY)
+    async def readyz(self, _request: Request) -> Response:
+        """Answer 200 when it is ready, else 503."""
         good, body = await self._ready()
         return JSONResponse(body, 200 if good else 503, own_pid())
 
-    async def _metrics(self, request: Request) -> Response:
+    @route("GET", "/metrics", Role.READ, answers=_METRICS)
+    async def metrics(self, request: Request) -> Response:
+        """Show the metrics in Prometheus' format."""
         principal = maybe_principal_of(request.scope)  # None at a server without access control
         if principal is not None and principal.tenant is not None:
             what = "Metrics, which count for all tenants, can't be read with a token of one tenant."

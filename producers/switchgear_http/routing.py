@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from starlette.requests import Request
 from starlette.routing import Route as StarletteRoute
@@ -23,6 +24,8 @@ EVENTS: Final[Content] = {"text/event-stream": {"schema": {"type": "string"}}}
 ANYBODY: Final = tuple(Role)
 """Every login will do."""
 _ROUTE: Final = "switchgear.route"
+_DECLARED: Final = "declared_route"
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class Parameter(NamedTuple):
@@ -97,11 +100,58 @@ class Route:
         return tuple(each.name for each in self.parameters if each.place == "query")
 
 
+def route(
+    method: str,
+    path: str,
+    role: Role | tuple[Role, ...] | None,
+    parameters: tuple[Parameter, ...] = (),
+    *,
+    body: Content | type[Any] | None = None,
+    answers: Mapping[int, Reply] = DONE,
+    description: str = "",
+    is_stream: bool = False,
+) -> Callable[[_Method], _Method]:
+    """Declare that a method of :class:`Handlers` handles a route. The first line of its docstring is the summary.
+
+    The arguments are those of :class:`Route`.
+    """
+
+    def declared(handler: _Method) -> _Method:
+        summary = (handler.__doc__ or "").partition("\n")[0]
+        made = partial(
+            Route,
+            method,
+            path,
+            role,
+            summary=summary,
+            parameters=parameters,
+            body=body,
+            answers=answers,
+            description=description,
+            is_stream=is_stream,
+        )
+        setattr(handler, _DECLARED, made)
+        return handler
+
+    return declared
+
+
+class Handlers:
+    """Handlers of routes: each is a method with a :func:`route`."""
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """The routes, in the order of the class."""
+        names = [name for kind in reversed(type(self).__mro__) for name in vars(kind)]
+        declared = ((name, getattr(getattr(type(self), name), _DECLARED, None)) for name in dict.fromkeys(names))
+        return tuple(made(handler=getattr(self, name)) for name, made in declared if made is not None)
+
+
 class Routes:
     """All routes of a server.
 
     Args:
-        declared: The routes. Of two paths that fit a request, one without names goes first, and then the earlier one.
+        declared: The routes. Of paths that fit a request, one without names goes first, and one that ends with a name last.
         guarded: Unknown paths below this one need a login, too.
         unknown: The roles one of which they need.
     """
@@ -114,7 +164,8 @@ class Routes:
         for route in self.declared:
             by_path.setdefault(route.path, {})[route.method] = route
         self._fixed = {path: _Path(path, methods) for path, methods in by_path.items() if "{" not in path}
-        self._named = [_Path(path, methods) for path, methods in by_path.items() if "{" in path]
+        named = sorted((path for path in by_path if "{" in path), key=lambda path: path.endswith("}"))
+        self._named = [_Path(path, by_path[path]) for path in named]
 
     def served(self) -> list[StarletteRoute]:
         """Return what an application serves: one route for each path."""

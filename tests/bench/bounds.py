@@ -30,7 +30,8 @@ from switchgear_gateway.app import create_app
 from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.executions import ExecutionRoutes
 from switchgear_gateway.otlp.ingest import Ingest
-from switchgear_gateway.otlp_routes import OtlpRoutes, Senders
+from switchgear_gateway.otlp.receiver import OtlpReceiver
+from switchgear_gateway.otlp_routes import Senders
 from switchgear_gateway.publisher import Publisher
 from switchgear_gateway.shared import Shared
 from switchgear_http.authenticator import Authenticator
@@ -92,7 +93,7 @@ def gateway() -> Any:
     shared = Shared()
     parts = [
         ExecutionRoutes(publisher, EmitterClocks(300), shared),
-        OtlpRoutes(Ingest(), Senders(Authenticator(), _Acknowledging(), shared), CollectorRegistry()),
+        OtlpReceiver(Ingest(), Senders(Authenticator(), _Acknowledging(), shared).of_headers, budget=shared.budget),
     ]
     return create_app(parts, Settings(), registry=CollectorRegistry(), authenticator=Authenticator())
 

@@ -21,7 +21,7 @@ from switchgear_gateway.shared import Shared
 from switchgear_http.middleware import access_of, principal_of
 from switchgear_http.principal import Principal, Role
 from switchgear_http.problem import ProblemError
-from switchgear_http.routing import EVENTS, Parameter, Reply, Route
+from switchgear_http.routing import EVENTS, Handlers, Parameter, Reply, route
 from switchgear_http.visibility import CIRCUITS, Named
 
 MAX_STREAMS: Final = 5_000
@@ -39,7 +39,7 @@ _EMITTER: Final = Parameter(
 _VARY: Final = "Accept-Encoding, Authorization"
 
 
-class CircuitRoutes:
+class CircuitRoutes(Handlers):
     """The two routes. Run :meth:`run` for as long as the server runs.
 
     Args:
@@ -58,31 +58,6 @@ class CircuitRoutes:
         self._family_pattern = shared.family_pattern
         self._max_streams = max_streams
         self._bodies: OrderedDict[CircuitFilter, _Snapshot] = OrderedDict()
-        self.routes = [
-            Route(
-                "GET",
-                "/v1/circuits",
-                FOLLOWERS,
-                self._snapshot,
-                "The circuits now, by id.",
-                parameters=(_TOOL,),
-                answers={
-                    200: Reply("The circuits.", {"application/json": {"schema": CIRCUITS}}),
-                    304: Reply("They are those of If-None-Match.", None),
-                },
-            ),
-            Route(
-                "GET",
-                "/v1/circuits/stream",
-                FOLLOWERS,
-                self._stream,
-                "The circuits, and each change of them.",
-                description="Events: `snapshot`, `circuit` and `heartbeat`.",
-                parameters=(_TOOL, _LAST, _EMITTER),
-                answers={200: Reply("Server-sent events.", EVENTS)},
-                is_stream=True,
-            ),
-        ]
 
     @property
     def streams(self) -> int:
@@ -102,7 +77,18 @@ class CircuitRoutes:
         """End the streams, so that their clients go to another gateway. Call it before the server waits for its requests to end."""
         self._hub.close()
 
-    async def _snapshot(self, request: Request) -> Response:
+    @route(
+        "GET",
+        "/v1/circuits",
+        FOLLOWERS,
+        (_TOOL,),
+        answers={
+            200: Reply("The circuits.", {"application/json": {"schema": CIRCUITS}}),
+            304: Reply("They are those of If-None-Match.", None),
+        },
+    )
+    async def snapshot(self, request: Request) -> Response:
+        """Show the circuits, by id."""
         seen = self._looking(request)()
         zipped = _takes_gzip(request)
         snapshot = self._current(seen)
@@ -118,7 +104,17 @@ class CircuitRoutes:
         headers["Content-Length"] = str(len(body))
         return StreamingResponse(_sliced(body), headers=headers, media_type="application/json")
 
-    async def _stream(self, request: Request) -> ASGIApp:
+    @route(
+        "GET",
+        "/v1/circuits/stream",
+        FOLLOWERS,
+        (_TOOL, _LAST, _EMITTER),
+        answers={200: Reply("Server-sent events.", EVENTS)},
+        description="Events: `snapshot`, `circuit` and `heartbeat`.",
+        is_stream=True,
+    )
+    async def stream(self, request: Request) -> ASGIApp:
+        """Send the circuits, and each change of them."""
         look = self._looking(request)
         if self._hub.streams >= self._max_streams:
             raise _busy(f"This gateway has {self._max_streams} streams.", "Use another gateway, or wait.")

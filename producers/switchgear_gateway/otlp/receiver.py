@@ -18,14 +18,20 @@ from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES
 from switchgear_gateway.otlp.ingest import Answer, Ingest, cost_of_calls
 from switchgear_gateway.otlp.submission import NotAllowedError, Sender, SenderOf, TryAgainError
 from switchgear_gateway.otlp.unreadable import Encoding, TooManyRecordsError, UnreadableBodyError
+from switchgear_http.principal import Role
 from switchgear_http.problem import MEDIA_TYPE, ProblemError
+from switchgear_http.routing import Handlers, Reply, route
 from switchgear_schemas.errors import SwitchgearError
 
 _TYPES: Final[dict[str, Encoding]] = {"application/x-protobuf": "protobuf", "application/json": "json"}
+_FORMATS: Final = {
+    media: {"schema": {"type": "object" if encoding == "json" else "string"}} for media, encoding in _TYPES.items()
+}
+_TAKEN: Final = {200: Reply("Taken, perhaps in part.", _FORMATS)}
 
 
-class OtlpReceiver:
-    """The handlers. Add :meth:`traces` and :meth:`logs` to an application as routes for POST.
+class OtlpReceiver(Handlers):
+    """The handlers.
 
     An answer has the format of its request: protobuf or JSON. Errors are problem details (RFC 9457). Exporters send a request again
     after 429, 502, 503 and 504 only, so 503 means that some executions were not acknowledged.
@@ -41,12 +47,14 @@ class OtlpReceiver:
         self._sender_of = sender_of
         self._budget = budget
 
+    @route("POST", "/v1/traces", Role.EMIT, body=_FORMATS, answers=_TAKEN)
     async def traces(self, request: Request) -> Response:
-        """Take an ``ExportTraceServiceRequest``."""
+        """Take an OTLP ExportTraceServiceRequest."""
         return await self._answered(request, self._ingest.traces, _trace_response)
 
+    @route("POST", "/v1/logs", Role.EMIT, body=_FORMATS, answers=_TAKEN)
     async def logs(self, request: Request) -> Response:
-        """Take an ``ExportLogsServiceRequest``."""
+        """Take an OTLP ExportLogsServiceRequest."""
         return await self._answered(request, self._ingest.logs, _log_response)
 
     async def _answered(

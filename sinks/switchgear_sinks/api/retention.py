@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from switchgear_http.hosts import host_name, is_loopback
 from switchgear_http.principal import Role
-from switchgear_http.routing import Route
+from switchgear_http.routing import Handlers, route
 from switchgear_schemas.errors import StoreUnavailableError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import ForbiddenError, json_answer
@@ -41,7 +41,7 @@ class RetentionBody(msgspec.Struct, forbid_unknown_fields=True):
     new_rows_only: bool = False
 
 
-class RetentionRoutes:
+class RetentionRoutes(Handlers):
     """The handlers. Every answer has the rules in force, and the location of the store as ``store``."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -49,30 +49,24 @@ class RetentionRoutes:
         self._layout = Layout.of(settings)
         self._audit = Audit(Database(store))
         self._turn = asyncio.Lock()
-        self.routes = (
-            Route("GET", _PATH, Role.READ, self._show, "Show how long rows are kept."),
-            Route("PUT", _PATH, Role.ADMIN, self._put, "Change how long rows are kept.", body=RetentionBody),
-            Route(
-                "DELETE",
-                _PATH,
-                Role.ADMIN,
-                self._delete,
-                "Remove a rule of the retention.",
-                query("tenant new_rows_only"),
-            ),
-        )
 
-    async def _show(self, request: Request) -> Response:
+    @route("GET", _PATH, Role.READ)
+    async def show(self, request: Request) -> Response:
+        """Show how long rows are kept."""
         _check_rights(request)
         Parameters.of(request)
         return self._answer(await read_rules(self._store, self._layout.retention_days))
 
-    async def _put(self, request: Request) -> Response:
+    @route("PUT", _PATH, Role.ADMIN, body=RetentionBody)
+    async def put(self, request: Request) -> Response:
+        """Change how long rows are kept."""
         _check_rights(request)
         body = await json_body(request, RetentionBody, _SAMPLE)
         return self._answer(await self._change(request, body.tenant, body.days, new_rows_only=body.new_rows_only))
 
-    async def _delete(self, request: Request) -> Response:
+    @route("DELETE", _PATH, Role.ADMIN, query("tenant new_rows_only"))
+    async def delete(self, request: Request) -> Response:
+        """Remove a rule of the retention."""
         _check_rights(request)
         given = Parameters.of(request)
         tenant = request.query_params.get("tenant")  # "" is the tenant of rows without one

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear_http.principal import Role
-from switchgear_http.routing import Route
+from switchgear_http.routing import Handlers, route
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import BadRequestError, BusyError, json_answer
 from switchgear_sinks.api.parameters import Parameters, json_body, query
@@ -42,7 +42,7 @@ class SqlBody(msgspec.Struct, forbid_unknown_fields=True):
     query: str
 
 
-class SqlRoute:
+class SqlRoute(Handlers):
     """The handler. At most :data:`AT_ONCE` queries run. Others wait for as long as a query may take."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -57,13 +57,13 @@ class SqlRoute:
         self._wait_s = settings.sql_max_seconds
         self._answer_s = settings.sql_max_seconds + GRACE_S  # the engine's own limits end a query earlier
         self._running = asyncio.Semaphore(AT_ONCE)
-        # It reads, so it needs no more than the other routes that read.
-        self.routes = (
-            Route("POST", "/v1/sql", Role.READ, self, "Run a read-only query.", query("format"), body=SqlBody),
-        )
 
+    @route("POST", "/v1/sql", Role.READ, query("format"), body=SqlBody)
     async def __call__(self, request: Request) -> Response:
-        """Answer ``{columns: [{name, type}], rows, row_count, truncated, elapsed_s}``, or with ``?format=csv|parquet`` a file."""
+        """Run a read-only query.
+
+        The answer is ``{columns: [{name, type}], rows, row_count, truncated, elapsed_s}``, or with ``?format=csv|parquet`` a file.
+        """
         fmt = Parameters.of(request).text("format") or "json"
         if fmt not in ("json", *_FILES):
             raise BadRequestError(f"format must be json, csv or parquet, got {fmt[:40]!r}.")

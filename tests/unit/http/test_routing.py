@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse
 from switchgear_http.application import create_application
 from switchgear_http.openapi import OpenApi
 from switchgear_http.principal import Role
-from switchgear_http.routing import ANYBODY, EVENTS, Parameter, Reply, Route, Routes, route_of
+from switchgear_http.routing import ANYBODY, EVENTS, Handlers, Parameter, Reply, Route, Routes, route, route_of
 from tests.support.asgi import request
 from tests.support.table import table
 
@@ -38,6 +38,21 @@ DECLARED = (
     Route("GET", "/healthz", None, show, "Answer."),
 )
 ROUTES = Routes(DECLARED, guarded="/v1/")
+
+
+class Rules(Handlers):
+    @route("GET", "/v1/rules/{name}", Role.READ)
+    async def rule(self, asked):
+        """Show a rule.
+
+        More about it.
+        """
+        return JSONResponse(route_of(asked).summary)
+
+    @route("GET", "/v1/rules/{name}/uses", Role.ADMIN)
+    async def uses(self, asked):
+        """Count its uses."""
+        return JSONResponse(route_of(asked).summary)
 
 
 def scope(method, path):
@@ -84,6 +99,22 @@ def test_only_requests_to_a_route_of_a_stream_are_streams():
 async def test_a_request_goes_to_the_handler_of_its_method_and_path(method, path, found):
     answer = await request(create_application(ROUTES, elsewhere=""), method, path)
     assert json.loads(answer.body) == found
+
+
+async def test_a_method_with_a_route_is_its_handler_and_the_first_line_of_its_docstring_is_the_summary():
+    declared = Rules().routes
+    assert [(each.path, each.summary) for each in declared] == [
+        ("/v1/rules/{name}", "Show a rule."),
+        ("/v1/rules/{name}/uses", "Count its uses."),
+    ]
+    answer = await request(create_application(Routes(declared), elsewhere=""), "GET", "/v1/rules/a")
+    assert json.loads(answer.body) == "Show a rule."
+
+
+async def test_a_path_that_goes_on_after_its_name_goes_before_one_that_ends_with_it():
+    paths = [Route("GET", path, None, show, path) for path in ("/v1/{id:path}", "/v1/{id:path}/history")]
+    answer = await request(create_application(Routes(paths), elsewhere=""), "GET", "/v1/a/history")
+    assert json.loads(answer.body) == ["/v1/{id:path}/history", {"id": "a"}]
 
 
 async def test_a_method_that_no_route_of_a_path_has_is_answered_with_those_that_it_has():

@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from switchgear_http.middleware import principal_of
 from switchgear_http.principal import Role, claims_login
-from switchgear_http.routing import Route
+from switchgear_http.routing import Handlers, route
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_sinks.api.answers import BadRequestError, NotFoundError, json_answer
 from switchgear_sinks.api.console.calls import cursor, read_cursor
@@ -96,21 +96,11 @@ class Action:
         return replace(self, outcome=outcome, detail=detail, after=after, stage=1)
 
 
-class Audit:
+class Audit(Handlers):
     """Writes and reads the table ``operator_actions``."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self.routes = (
-            Route(
-                "GET",
-                "/v1/audit",
-                Role.READ,
-                self.listed,
-                "List what operators did, newest first.",
-                query("after limit subject"),
-            ),
-        )
 
     @asynccontextmanager
     async def noting_failure(self, action: Action) -> AsyncIterator[None]:
@@ -189,8 +179,9 @@ class Audit:
                 return row
         return None
 
+    @route("GET", "/v1/audit", Role.READ, query("after limit subject"))
     async def listed(self, request: Request) -> Response:
-        """Answer ``GET /v1/audit?after=&limit=50&subject=``: the actions, newest first."""
+        """List what operators did, newest first."""
         given, rights = Parameters.of(request), Rights.of(request)
         rights.check_unrestricted("What operators did")
         where, limit = Conditions(None).equal("subject", given.text("subject")), min(given.limit(50), 1_000)

@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from switchgear_http.middleware import access_of, principal_of
 from switchgear_http.principal import Role
 from switchgear_http.problem import encoded
-from switchgear_http.routing import EVENTS, Reply, Route
+from switchgear_http.routing import EVENTS, Handlers, Reply, Route, route
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import BusyError
 from switchgear_sinks.api.console.actions import Actions
@@ -49,7 +49,7 @@ CHECK_S: Final = 5.0
 _MOST_TENANTS: Final = 32
 
 
-class Console:
+class Console(Handlers):
     """The console over one store. Use it as ``async with`` around the server.
 
     Args:
@@ -66,7 +66,7 @@ class Console:
         effective = EffectivePolicies(settings, kafka=follow)
         audit = Audit(db)
         actions = Actions(settings, self.fleet, self.boards, audit, effective.mode_of)
-        parts = (
+        self._parts = (
             ToolPage(db, self.boards, effective, settings),
             Known(db, self.fleet, effective, settings),
             Timeline(db),
@@ -77,31 +77,15 @@ class Console:
             audit,
             Policies(db, settings, effective, actions),
         )
-        self.routes: tuple[Route, ...] = (
-            Route(
-                "GET",
-                "/v1/console/now",
-                Role.READ,
-                self.now,
-                "Show every tool and family, those in trouble first.",
-                query("minutes tenant troubled"),
-            ),
-            Route(
-                "GET",
-                "/v1/console/live",
-                Role.READ,
-                self.live,
-                "Follow what changes, as server-sent events.",
-                query("after"),
-                answers={200: Reply("The events.", EVENTS)},
-                is_stream=True,
-            ),
-            *(route for part in parts for route in part.routes),
-        )
         self._live = Live(self.boards)
         self.boards.position = lambda: self._live.last_id
         self._of_tenants: OrderedDict[str, Live] = OrderedDict()
         self._tasks: dict[Live | Components, asyncio.Task[None]] = {}
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """The routes of the console, and of what the command line shares with it."""
+        return (*super().routes, *(each for part in self._parts for each in part.routes))
 
     async def __aenter__(self) -> Self:
         self.fleet.start()
@@ -123,8 +107,9 @@ class Console:
         for live in [self._live, *self._of_tenants.values()]:
             live.close()
 
+    @route("GET", "/v1/console/now", Role.READ, query("minutes tenant troubled"))
     async def now(self, request: Request) -> Response:
-        """Answer ``GET /v1/console/now?minutes=60&tenant=&troubled=``: every tool and family, those in trouble first.
+        """Show every tool and family, those in trouble first.
 
         With ``troubled=1`` only the tools in trouble. The totals are those of all.
         """
@@ -150,8 +135,19 @@ class Console:
             return Response(body, media_type="application/json", headers=headers | {"content-encoding": "gzip"})
         return Response(snapshot.body, media_type="application/json", headers=headers)
 
+    @route(
+        "GET",
+        "/v1/console/live",
+        Role.READ,
+        query("after"),
+        answers={200: Reply("The events.", EVENTS)},
+        is_stream=True,
+    )
     async def live(self, request: Request) -> Response:
-        """Answer ``GET /v1/console/live``: a stream of events ``circuit``, ``stats``, ``heartbeat`` and ``reset``."""
+        """Follow what changes, as server-sent events.
+
+        A stream of events ``circuit``, ``stats``, ``heartbeat`` and ``reset``.
+        """
         given = Parameters.of(request)
         rights, principal = Rights.of(request), principal_of(request.scope)
         live = self._live if rights.all_tenants else self._live_of(rights.tenant(None) or "")

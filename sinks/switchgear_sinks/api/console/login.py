@@ -17,7 +17,7 @@ from switchgear_http.errors import InvalidCredentialsError, KeysUnavailableError
 from switchgear_http.middleware import SESSION, access_of, is_secure
 from switchgear_http.principal import Principal, Role
 from switchgear_http.problem import ProblemError
-from switchgear_http.routing import Reply, Route
+from switchgear_http.routing import Handlers, Reply, route
 from switchgear_http.session import Session, check_csrf, cookie_of, session_name, set_cookie
 from switchgear_http.sessions import Sessions
 from switchgear_http.tokens import PREFIX
@@ -40,8 +40,8 @@ class TokenBody(msgspec.Struct, forbid_unknown_fields=True):
     token: str
 
 
-class Login:
-    """The handlers.
+class Login(Handlers):
+    """The handlers. They look at the login themselves, so no route needs a role.
 
     Args:
         settings: ``access_…`` are used.
@@ -62,33 +62,9 @@ class Login:
 
             self._oidc, self._callback = OidcLogin(settings), CALLBACK
 
-        # The handlers look at the login themselves.
-        self.routes = (
-            Route("GET", "/v1/session", None, self._show, "Show who is logged in."),
-            Route(
-                "POST",
-                "/v1/session",
-                None,
-                self._begin,
-                "Log in with a token: the answer sets a cookie.",
-                body=TokenBody,
-            ),
-            Route("DELETE", "/v1/session", None, self._end, "Log out.", answers={204: Reply("Done.", None)}),
-            Route(
-                "GET",
-                "/login/oidc",
-                None,
-                self.begin_oidc,
-                "Log in with the OpenID Connect issuer.",
-                query("next"),
-                answers=_REDIRECTS,
-            ),
-            Route(
-                "GET", "/login/oidc/callback", None, self.finish_oidc, "Take the issuer's answer.", answers=_REDIRECTS
-            ),
-        )
-
-    async def _show(self, request: Request) -> Response:
+    @route("GET", "/v1/session", None)
+    async def show(self, request: Request) -> Response:
+        """Show who is logged in."""
         try:
             principal = await access_of(request.scope).who(request.scope)
         except ProblemError as problem:
@@ -101,8 +77,9 @@ class Login:
         """The ways to log in with a browser: ``token``, ``oidc``."""
         return [*(["token"] if self._tokens else []), *(["oidc"] if self._oidc is not None else [])]
 
+    @route("GET", "/login/oidc", None, query("next"), answers=_REDIRECTS)
     async def begin_oidc(self, request: Request) -> Response:
-        """Answer ``GET /login/oidc?next=/path``: send the browser to the issuer."""
+        """Log in with the OpenID Connect issuer."""
         oidc = self._issuer()
         from switchgear_http.oidc import LOGIN_S, local_path  # noqa: PLC0415 - needs an extra
 
@@ -124,8 +101,9 @@ class Login:
         answer.headers.append("set-cookie", set_cookie(_PENDING, sealed, LOGIN_S, secure=secure))
         return answer
 
+    @route("GET", "/login/oidc/callback", None, answers=_REDIRECTS)
     async def finish_oidc(self, request: Request) -> Response:
-        """Answer ``GET /login/oidc/callback``, to which the issuer sends the browser back."""
+        """Take the issuer's answer."""
         oidc, access, secure = self._issuer(), access_of(request.scope), is_secure(request.scope)
         from switchgear_http.oidc import local_path  # noqa: PLC0415 - needs an extra
 
@@ -157,7 +135,9 @@ class Login:
         answer.headers.append("set-cookie", set_cookie(_PENDING, "", 0, secure=secure))
         return answer
 
-    async def _begin(self, request: Request) -> Response:
+    @route("POST", "/v1/session", None, body=TokenBody)
+    async def begin(self, request: Request) -> Response:
+        """Log in with a token: the answer sets a cookie."""
         body = await json_body(request, TokenBody, 'Send {"token": "sgt_…"} as application/json.')
         token = body.token.strip()
         if not token.startswith(PREFIX):  # a JWT ends after minutes, and a session must not outlive it
@@ -175,7 +155,9 @@ class Login:
             self._sessions.replace(before)
         answer.headers.append("set-cookie", self._sessions.cookie(session, secure=secure))
 
-    async def _end(self, request: Request) -> Response:
+    @route("DELETE", "/v1/session", None, answers={204: Reply("Done.", None)})
+    async def end(self, request: Request) -> Response:
+        """Log out."""
         secure, headers = is_secure(request.scope), Headers(scope=request.scope)
         session = self._sessions.find(headers, secure=secure)
         if session is not None:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear_http.principal import Role
-from switchgear_http.routing import Route
+from switchgear_http.routing import Handlers, route
 from switchgear_sinks.api.answers import json_answer
 from switchgear_sinks.api.console.audit import NEWEST_STAGE, WITHOUT_EFFECT
 from switchgear_sinks.api.console.figures import utc_now
@@ -28,16 +28,15 @@ _COLUMNS: Final = (
 )
 
 
-class Timeline:
+class Timeline(Handlers):
     """The handler over one store."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        summary = "List all transitions over the fleet's error rate."
-        self.routes = (Route("GET", "/v1/console/timeline", Role.READ, self, summary, query("hours tenant")),)
 
+    @route("GET", "/v1/console/timeline", Role.READ, query("hours tenant"))
     async def __call__(self, request: Request) -> Response:
-        """Answer ``GET /v1/console/timeline?hours=24``."""
+        """List all transitions over the fleet's error rate."""
         given, rights = Parameters.of(request), Rights.of(request)
         hours, now = given.hours(24.0) or 24.0, utc_now()
         tenant = rights.tenant(given.text("tenant"))

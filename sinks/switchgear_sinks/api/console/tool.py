@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from switchgear.policies import PolicyError
 from switchgear_http.principal import Role
-from switchgear_http.routing import Route
+from switchgear_http.routing import Handlers, route
 from switchgear_schemas.families import family_of
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import NotFoundError, json_answer
@@ -43,7 +43,7 @@ _NAMING_TOOLS: Final = frozenset({"fallback"})
 _CLASS: Final = "multiIf(error_class != '', error_class, status = 'timeout', 'timeout', 'unknown')"
 
 
-class ToolPage:
+class ToolPage(Handlers):
     """The handler.
 
     Args:
@@ -58,19 +58,10 @@ class ToolPage:
         self._boards = boards
         self._policies = policies
         self._pattern = settings.family_pattern
-        self.routes = (
-            Route(
-                "GET",
-                "/v1/console/tool/{name:path}",
-                Role.READ,
-                self,
-                "Show everything about one tool.",
-                query("hours tenant"),
-            ),
-        )
 
+    @route("GET", "/v1/console/tool/{name:path}", Role.READ, query("hours tenant"))
     async def __call__(self, request: Request) -> Response:
-        """Answer ``GET /v1/console/tool/{name}?hours=6``."""
+        """Show everything about one tool."""
         given, rights = Parameters.of(request), Rights.of(request)
         name: str = request.path_params["name"]
         rights.check_tool(name)
