@@ -33,7 +33,7 @@ _RETRY_S: Final = 2.0
 
 
 class Senders:
-    """Finds out who sends by the headers of a request, for HTTP and gRPC alike.
+    """Makes senders of clients, over HTTP and gRPC alike.
 
     Args:
         authenticator: The ways to log in.
@@ -47,7 +47,7 @@ class Senders:
         self._publisher = publisher
 
     async def of_headers(self, headers: Mapping[str, str]) -> Sender:
-        """Return the sender.
+        """Return the sender by the headers of a request over gRPC. Over HTTP the access control has found the client before.
 
         Raises:
             NotAllowedError: It has no valid token, or may not send executions.

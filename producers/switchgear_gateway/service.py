@@ -99,7 +99,7 @@ def parts_of(
         CircuitRoutes(fleet.follower, shared),
         DecideRoutes(fleet.gear, submit, shared, key=key),
         HookRoutes(fleet.gear, submit, shared, outages_in_text=trusted),
-        OtlpReceiver(ingest, senders.of_headers, budget=shared.budget),
+        OtlpReceiver(ingest, senders.of, budget=shared.budget),
         OtlpRoutes(ingest, registry),
         Probes(registry, ready),
     ]

@@ -93,7 +93,7 @@ def gateway() -> Any:
     shared = Shared()
     parts = [
         ExecutionRoutes(publisher, EmitterClocks(300), shared),
-        OtlpReceiver(Ingest(), Senders(Authenticator(), _Acknowledging(), shared).of_headers, budget=shared.budget),
+        OtlpReceiver(Ingest(), Senders(Authenticator(), _Acknowledging(), shared).of, budget=shared.budget),
     ]
     return create_app(parts, Settings(), registry=CollectorRegistry(), authenticator=Authenticator())
 
