@@ -3,48 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
-import structlog
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import Scope
 
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.cors import Origins
-from switchgear_access.hosts import KnownHosts
-from switchgear_access.limits import Limits
-from switchgear_access.middleware import AccessControl
-from switchgear_access.principal import Role
-from switchgear_access.problem import MEDIA_TYPE, ProblemError, encoded, members
 from switchgear_gateway.bodies import MAX_BODY_BYTES
-from switchgear_gateway.meter import Meter
-from switchgear_gateway.openapi import OpenApiRoute
+from switchgear_gateway.openapi import openapi_of
 from switchgear_gateway.parts import Part
+from switchgear_http.application import create_application
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.cors import Origins
+from switchgear_http.hosts import KnownHosts
+from switchgear_http.limits import Limits
+from switchgear_http.meter import Meter
+from switchgear_http.middleware import AccessControl
+from switchgear_http.routing import Routes
 from switchgear_schemas.settings import Settings
-
-log = structlog.get_logger()
-
-_ROLES: Final[dict[str, tuple[Role, ...]]] = {
-    "/v1/executions": (Role.EMIT,),
-    "/v1/decide": (Role.EMIT,),
-    "/v1/outcome": (Role.EMIT,),
-    "/v1/hooks/claude-code": (Role.EMIT,),
-    "/v1/traces": (Role.EMIT,),
-    "/v1/logs": (Role.EMIT,),
-    "/v1/sources": (Role.READ, Role.EMIT),
-    "/v1/circuits": (Role.READ, Role.EMIT),  # who emits enforces, too
-    "/v1/circuits/stream": (Role.READ, Role.EMIT),
-    "/metrics": (Role.READ,),
-    "/openapi.json": (Role.READ, Role.EMIT),
-}
-_PUBLIC: Final = frozenset({"/healthz", "/readyz"})
-"""An orchestrator asks these, and they say nothing about the data."""
-_STREAMS: Final = frozenset({"/v1/circuits/stream"})
 
 
 def create_app(
@@ -58,14 +33,12 @@ def create_app(
         registry: The metrics of the process. The application adds its own.
         authenticator: The ways to log in.
     """
-    parts = list(parts)
-    routes = [route for part in (*parts, OpenApiRoute(parts)) for route in part.routes]
-    meter = Meter(registry)
-    for route in routes:
-        route.app = meter.over(route.path, route.app)
-    return Starlette(
-        routes=routes,
-        exception_handlers={ProblemError: _problem, HTTPException: _http_error, Exception: _unforeseen},
+    declared = [route for part in parts for route in part.routes]
+    routes = Routes([*declared, openapi_of(declared).route])
+    return create_application(
+        routes,
+        elsewhere="/openapi.json lists the routes.",
+        meter=Meter(registry, "gateway"),
         middleware=[
             Middleware(
                 AccessControl,
@@ -73,7 +46,7 @@ def create_app(
                 hosts=KnownHosts(
                     settings.gateway_allowed_hosts, settings.gateway_http, "SWITCHGEAR_GATEWAY_ALLOWED_HOSTS"
                 ),
-                role_of=role_of,
+                role_of=routes.role_of,
                 limits=Limits(
                     settings.access_requests_per_token,
                     settings.access_requests_per_address,
@@ -81,42 +54,7 @@ def create_app(
                     streams_per_token=settings.gateway_streams_per_token,
                 ),
                 origins=Origins(settings.access_cors_origins),
-                is_stream=is_stream,
+                is_stream=routes.is_stream,
             )
         ],
     )
-
-
-def role_of(scope: Scope) -> tuple[Role, ...] | None:
-    """Return the roles one of which a request needs. A path that doesn't exist needs any login."""
-    return None if scope["path"] in _PUBLIC else _ROLES.get(scope["path"], (Role.READ, Role.EMIT))
-
-
-def is_stream(scope: Scope) -> bool:
-    """Return whether the request stays in progress for as long as its client wants."""
-    return scope["path"] in _STREAMS
-
-
-async def _problem(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, ProblemError)
-    return Response(error.body, error.status, error.headers, MEDIA_TYPE)
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    allowed = dict(error.headers or {})
-    if error.status_code == 404:
-        found = members(404, f"There is nothing at {request.url.path[:200]}.", "/openapi.json lists the routes.")
-    elif error.status_code == 405:
-        found = members(
-            405, f"{request.method} is not possible at {request.url.path[:200]}.", f"Use {allowed.get('Allow', '')}."
-        )
-    else:
-        found = members(error.status_code, str(error.detail))
-    return Response(encoded(found), error.status_code, allowed, MEDIA_TYPE)
-
-
-async def _unforeseen(request: Request, error: Exception) -> Response:
-    log.error("a request failed", path=request.url.path, exc_info=error)
-    content = members(500, "The gateway failed to answer.", "Its log says why.")
-    return Response(encoded(content), 500, media_type=MEDIA_TYPE)

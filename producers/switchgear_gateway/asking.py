@@ -16,11 +16,11 @@ from uuid import UUID
 import msgspec
 
 from switchgear import Permit, Rejection, Switchgear, SwitchgearError
-from switchgear_access.principal import Principal, Role
-from switchgear_access.problem import ProblemError
-from switchgear_access.visibility import Sight
 from switchgear_gateway.permit_tokens import GivenPermit
 from switchgear_gateway.tenant_tools import TenantTools
+from switchgear_http.principal import Principal, Role
+from switchgear_http.problem import ProblemError
+from switchgear_http.visibility import Sight
 from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.ids import mint_metric_id
 
@@ -105,21 +105,21 @@ class Gate:
 
     Args:
         gear: A client of the fleet.
+        tenant_tools: Remembers what tenants ask about.
         lifetime_s: How long a permit lasts.
         wall: Returns seconds since 1970.
-        tenant_tools: Remembers what tenants ask about. None: only this gate does.
     """
 
     def __init__(
         self,
         gear: Switchgear,
+        tenant_tools: TenantTools,
         *,
         lifetime_s: float = PERMIT_S,
         wall: Callable[[], float] = time.time,
-        tenant_tools: TenantTools | None = None,
     ) -> None:
         self.gear = gear
-        self.tenant_tools = tenant_tools or TenantTools()
+        self.tenant_tools = tenant_tools
         self.wall = wall
         self._lifetime_s = lifetime_s
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 
-from switchgear_access.problem import ProblemError
-from switchgear_access.turns import Turn
+from switchgear_http.problem import ProblemError
+from switchgear_http.turns import Turn
 
 MAX_BODY_BYTES: Final = 8 * 1_048_576
 """The largest request as it is sent."""
@@ -109,7 +109,7 @@ async def read_body(request: Request, held: Held, *, limit: int = MAX_UNPACKED_B
     """Return the body of a request, unpacked.
 
     Args:
-        request: The request. :class:`~switchgear_access.body.LimitedBody` bounds its size and the time that it takes.
+        request: The request. :class:`~switchgear_http.body.LimitedBody` bounds its size and the time that it takes.
         held: Counts its bytes.
         limit: The most bytes after unpacking.
 

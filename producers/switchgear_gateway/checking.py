@@ -12,11 +12,11 @@ import msgspec
 
 from switchgear.policies.glob import matches
 from switchgear.redaction import redact
-from switchgear_access.json_cost import is_dear
-from switchgear_access.principal import Principal
-from switchgear_access.turns import Turn
 from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.names import CheckName, check_name
+from switchgear_http.json_cost import is_dear
+from switchgear_http.principal import Principal
+from switchgear_http.turns import Turn
 from switchgear_schemas.enums import MAX_EVENT_BYTES
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.ids import mint_metric_id

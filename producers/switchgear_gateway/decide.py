@@ -7,28 +7,27 @@ permit was a probe, the worker ends the lease, and the next request gets a probe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from switchgear import Rejection, Switchgear
 from switchgear.classify.tool_failure import tool_failure
-from switchgear_access.middleware import principal_of
-from switchgear_access.principal import Role
-from switchgear_access.problem import ProblemError
 from switchgear_gateway.asking import PERMIT_S, Gate, client_of
-from switchgear_gateway.bodies import Budget
-from switchgear_gateway.json_requests import address_of, body_of, decoded, json_answer, operation
-from switchgear_gateway.names import CheckName, check_name, check_request
+from switchgear_gateway.json_requests import address_of, body_of, decoded, json_answer, resent
+from switchgear_gateway.names import check_request
 from switchgear_gateway.otlp.submission import Submit
 from switchgear_gateway.outcomes import Name, OutcomeRequest, Outcomes, execution_of
 from switchgear_gateway.permit_tokens import GivenPermit, PermitTokens
-from switchgear_gateway.tenant_tools import TenantTools
+from switchgear_gateway.shared import Shared
+from switchgear_http.middleware import principal_of
+from switchgear_http.principal import Role
+from switchgear_http.problem import ProblemError
+from switchgear_http.routing import Handlers, Reply, route
 from switchgear_schemas.enums import MAX_NAME_LENGTH, CircuitState
 from switchgear_schemas.ids import mint_metric_id
 
@@ -120,69 +119,47 @@ class Refused(msgspec.Struct, kw_only=True):
     toolFailure: dict[str, Any]  # noqa: N815 - the name in MCP
 
 
-class DecideRoutes:
+class DecideRoutes(Handlers):
     """The two routes.
-
-    They need the role ``emit``: put :class:`~switchgear_access.middleware.AccessControl` in front of them. The application answers the
-    ProblemErrors that they raise.
 
     Args:
         gear: A client of the fleet.
         submit: Sends executions to Kafka, of any tenant and tool: the rights are checked here.
+        shared: What all routes share.
         key: Signs permits, at least 16 bytes. Give all gateways the same. None: one of this process alone.
         lifetime_s: How long a permit lasts.
         wall: Returns seconds since 1970.
-        budget: Bounds the bodies of all requests. None: those of these routes.
-        names: Checks the names of tools and services.
-        tenant_tools: Remembers what tenants name. None: only this does.
     """
 
     def __init__(
         self,
         gear: Switchgear,
         submit: Submit,
+        shared: Shared,
         *,
         key: bytes | None = None,
         lifetime_s: float = PERMIT_S,
         wall: Callable[[], float] = time.time,
-        budget: Budget | None = None,
-        names: CheckName = check_name,
-        tenant_tools: TenantTools | None = None,
     ) -> None:
-        self._names = names
-        self._budget = budget or Budget()
-        self._gate = Gate(gear, lifetime_s=lifetime_s, wall=wall, tenant_tools=tenant_tools)
+        self._shared = shared
+        self._gate = Gate(gear, shared.tenant_tools, lifetime_s=lifetime_s, wall=wall)
         self._tokens = PermitTokens(key)
         self._outcomes = Outcomes(submit)
         self._wall = wall
-        self.routes: list[Route] = [
-            Route("/v1/decide", self.decide, methods=["POST"]),
-            Route("/v1/outcome", self.outcome, methods=["POST"]),
-        ]
 
-    @property
-    def openapi(self) -> Mapping[str, Mapping[str, Any]]:
-        """OpenAPI's path items."""
-        return {
-            "/v1/decide": operation(
-                "Ask whether a call may be made.",
-                DecideRequest,
-                {200: ("Whether it is allowed.", (Permitted, Refused))},
-            ),
-            "/v1/outcome": operation(
-                "Say how a permitted call ended.",
-                OutcomeRequest,
-                {204: ("Kafka has it.", ()), 404: ("The permit is unknown or has expired.", ())},
-                resent=True,
-            ),
-        }
-
+    @route(
+        "POST",
+        "/v1/decide",
+        Role.EMIT,
+        body=DecideRequest,
+        answers={200: Reply("Whether it is allowed.", (Permitted, Refused))},
+    )
     async def decide(self, request: Request) -> Response:
         """Ask whether a call may be made."""
-        with self._budget.request(principal_of(request.scope).credential) as held:
+        with self._shared.budget.request(principal_of(request.scope).credential) as held:
             asked = decoded(await body_of(request, held, MOST_BYTES), DecideRequest)
         fallbacks = {f"fallbacks[{index}]": each for index, each in enumerate(asked.fallbacks)}
-        check_request(self._names, tool=asked.tool, service=asked.service, **fallbacks)
+        check_request(self._shared.names, tool=asked.tool, service=asked.service, **fallbacks)
         client = client_of(
             principal_of(request.scope),
             address_of(request),
@@ -204,9 +181,17 @@ class DecideRoutes:
             return json_answer(refused(answer, asked.request_id or mint_metric_id(), self._wall()))
         return json_answer(self._permitted(answer.permit, answer.expires_in_s))
 
+    @route(
+        "POST",
+        "/v1/outcome",
+        Role.EMIT,
+        (resent("an earlier request may have sent it."),),
+        body=OutcomeRequest,
+        answers={204: Reply("Kafka has it.", None), 404: Reply("The permit is unknown or has expired.", None)},
+    )
     async def outcome(self, request: Request) -> Response:
         """Say how a permitted call ended."""
-        with self._budget.request(principal_of(request.scope).credential) as held:
+        with self._shared.budget.request(principal_of(request.scope).credential) as held:
             outcome = decoded(await body_of(request, held, MOST_BYTES), OutcomeRequest)
         now, principal = self._wall(), principal_of(request.scope)
         permit = self._tokens.permit(outcome.permit)
@@ -220,8 +205,8 @@ class DecideRoutes:
             raise ProblemError(
                 404, "permit: it has expired.", "Send the call to /v1/executions, if it should be stored."
             )
-        resent = request.headers.get(RESENT, "").strip().lower() == "true"
-        await self._outcomes.report(execution_of(permit, outcome, now, principal.reporter), resent=resent)
+        again = request.headers.get(RESENT, "").strip().lower() == "true"
+        await self._outcomes.report(execution_of(permit, outcome, now, principal.reporter), resent=again)
         return Response(status_code=204)
 
     def _permitted(self, permit: GivenPermit, expires_in_s: float) -> Permitted:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from datetime import datetime, timedelta
 from typing import Final
 
-from switchgear_access.principal import Principal
+from switchgear_http.principal import Principal
 from switchgear_schemas.emitter_clocks import clock_of_event
 from switchgear_schemas.records import AHEAD_S
 from switchgear_schemas.wire import Execution

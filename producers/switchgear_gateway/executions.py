@@ -8,18 +8,19 @@ from typing import Any, Final
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from switchgear_access.middleware import principal_of
-from switchgear_access.problem import ProblemError
-from switchgear_access.turns import Turn
-from switchgear_gateway.bodies import Budget, read_body
+from switchgear_gateway.bodies import read_body
 from switchgear_gateway.checking import MOST_WARNINGS, Checked, check_in_turn
 from switchgear_gateway.clients import Leaving
 from switchgear_gateway.emitter_clocks import EmitterClocks
-from switchgear_gateway.names import CheckName, check_name
+from switchgear_gateway.json_requests import resent
 from switchgear_gateway.publisher import Publisher, Submission
-from switchgear_gateway.tenant_tools import TenantTools
+from switchgear_gateway.shared import Shared
+from switchgear_http.middleware import principal_of
+from switchgear_http.principal import Role
+from switchgear_http.problem import MEDIA_TYPE, ProblemError
+from switchgear_http.routing import Handlers, Parameter, Reply, route
+from switchgear_http.turns import Turn
 
 MAX_ITEMS: Final = 10_000
 """Executions in one request."""
@@ -38,46 +39,91 @@ _array: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _encode: Final = msgspec.json.encode
 
 
-class ExecutionRoutes:
+_COUNT: Final = {"type": "integer", "minimum": 0}
+_REJECTED: Final = {
+    "type": "array",
+    "maxItems": MAX_REASONS,
+    "items": {
+        "type": "object",
+        "required": ["index", "reason"],
+        "properties": {"index": _COUNT, "reason": {"type": "string"}},
+    },
+}
+
+
+_WARNINGS: Final = {
+    "type": "array",
+    "maxItems": MOST_WARNINGS,
+    "items": {"type": "string"},
+    "description": "What is wrong with an emitter, such as a clock that is ahead or times without a zone. Each is told once.",
+}
+_EXECUTION: Final = {"$ref": "#/components/schemas/ToolExecution"}
+_BODY: Final = {
+    "application/x-ndjson": {"schema": _EXECUTION},
+    _JSON: {"schema": {"type": "array", "maxItems": MAX_ITEMS, "items": _EXECUTION}},
+}
+
+
+def _answer(description: str, properties: Mapping[str, Any], media: str = _JSON) -> Reply:
+    return Reply(description, {media: {"schema": {"type": "object", "properties": dict(properties) | _TOLD}}})
+
+
+_TOLD: Final = {"rejected": _REJECTED, "warnings": _WARNINGS}
+_ANSWERS: Final = {
+    200: _answer("Kafka has the accepted ones.", {"accepted": _COUNT}),
+    202: _answer("They wait to be sent.", {"queued": _COUNT}),
+    429: Reply(
+        "Too many requests are in progress.", {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    ),
+    503: _answer(
+        "Kafka did not answer for all. Without `unknown`, nothing was taken.",
+        {"accepted": _COUNT, "unknown": {"type": "array", "items": {"type": "integer"}}},
+        MEDIA_TYPE,
+    ),
+}
+_HEADERS: Final = (
+    resent("an earlier request may have sent these executions."),
+    Parameter("Prefer", "respond-async: don't wait for Kafka.", place="header", values=("respond-async",)),
+    Parameter("Content-Encoding", "Compression of the body.", place="header", values=("gzip", "identity")),
+)
+
+
+class ExecutionRoutes(Handlers):
     """The route.
 
     Args:
         publisher: Sends them.
-        budget: Bounds the bodies of all requests.
         clocks: Finds the emitters whose clock is wrong.
-        names: Checks the names of tools and services.
-        tenant_tools: Remembers what tenants name. None: only this does.
+        shared: What all routes share.
     """
 
-    def __init__(
-        self,
-        publisher: Publisher,
-        budget: Budget,
-        clocks: EmitterClocks,
-        *,
-        names: CheckName = check_name,
-        tenant_tools: TenantTools | None = None,
-    ) -> None:
-        self._names = names
-        self._tenant_tools = tenant_tools or TenantTools()
+    def __init__(self, publisher: Publisher, clocks: EmitterClocks, shared: Shared) -> None:
         self._publisher = publisher
         self._clocks = clocks
-        self._budget = budget
-        self.routes = [Route("/v1/executions", self.post, methods=["POST"])]
+        self._shared = shared
 
+    @route(
+        "POST",
+        "/v1/executions",
+        Role.EMIT,
+        _HEADERS,
+        body=_BODY,
+        answers=_ANSWERS,
+        description="Answers when Kafka has acknowledged them, or at once with `Prefer: respond-async`.",
+    )
     async def post(self, request: Request) -> Response:
-        """Take executions: NDJSON or a JSON array."""
+        """Take executions."""
         principal, turn = principal_of(request.scope), Turn()
-        with self._budget.request(principal.credential) as held:
+        with self._shared.budget.request(principal.credential) as held:
             body = await read_body(request, held)
             held.add(len(body))  # the executions, taken apart
             await turn.pause()
             items = await _items(body, request.headers.get("content-type", ""), turn)
             held.add(_ITEM_BYTES * len(items))
             del body
-            checked = await check_in_turn(items, principal, turn, self._clocks, names=self._names)
+            checked = await check_in_turn(items, principal, turn, self._clocks, names=self._shared.names)
             del items
-            self._tenant_tools.note(principal, checked.runs)
+            self._shared.tenant_tools.note(principal, checked.runs)
             self._publisher.rejected += len(checked.rejected)
             leaving = Leaving(request)
             try:
@@ -111,41 +157,6 @@ class ExecutionRoutes:
             }
             | _warned(checked),
         )
-
-    @property
-    def openapi(self) -> Mapping[str, Mapping[str, Any]]:
-        """OpenAPI's path items."""
-        execution = {"$ref": "#/components/schemas/ToolExecution"}
-        counts = {"rejected": _REJECTED, "warnings": _WARNINGS}
-        operation = {
-            "summary": "Take executions.",
-            "description": "Answers when Kafka has acknowledged them, or at once with `Prefer: respond-async`.",
-            "parameters": [
-                _header(
-                    "Switchgear-Resent", "true: an earlier request may have sent these executions.", ["true", "false"]
-                ),
-                _header("Prefer", "respond-async: don't wait for Kafka.", ["respond-async"]),
-                _header("Content-Encoding", "Compression of the body.", ["gzip", "identity"]),
-            ],
-            "requestBody": {
-                "required": True,
-                "content": {
-                    "application/x-ndjson": {"schema": execution},
-                    _JSON: {"schema": {"type": "array", "maxItems": MAX_ITEMS, "items": execution}},
-                },
-            },
-            "responses": {
-                "200": _documented("Kafka has the accepted ones.", {"accepted": _COUNT} | counts),
-                "202": _documented("They wait to be sent.", {"queued": _COUNT} | counts),
-                "429": {"$ref": "#/components/responses/Problem"},
-                "503": _documented(
-                    "Kafka did not answer for all. Without `unknown`, nothing was taken.",
-                    {"accepted": _COUNT, "unknown": {"type": "array", "items": {"type": "integer"}}} | counts,
-                    "application/problem+json",
-                ),
-            },
-        }
-        return {"/v1/executions": {"post": operation}}
 
 
 async def _items(body: bytes, content_type: str, turn: Turn) -> list[bytes]:
@@ -205,31 +216,3 @@ def _warned(checked: Checked) -> dict[str, Any]:
 
 def _is_true(value: str | None) -> bool:
     return value is not None and value.strip().lower() in {"true", "1"}
-
-
-_COUNT: Final = {"type": "integer", "minimum": 0}
-_REJECTED: Final = {
-    "type": "array",
-    "maxItems": MAX_REASONS,
-    "items": {
-        "type": "object",
-        "required": ["index", "reason"],
-        "properties": {"index": _COUNT, "reason": {"type": "string"}},
-    },
-}
-
-
-_WARNINGS: Final = {
-    "type": "array",
-    "maxItems": MOST_WARNINGS,
-    "items": {"type": "string"},
-    "description": "What is wrong with an emitter, such as a clock that is ahead or times without a zone. Each is told once.",
-}
-
-
-def _header(name: str, description: str, values: list[str]) -> dict[str, Any]:
-    return {"name": name, "in": "header", "description": description, "schema": {"type": "string", "enum": values}}
-
-
-def _documented(description: str, properties: Mapping[str, Any], media: str = _JSON) -> dict[str, Any]:
-    return {"description": description, "content": {media: {"schema": {"type": "object", "properties": properties}}}}

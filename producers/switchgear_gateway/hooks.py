@@ -17,27 +17,27 @@ from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from switchgear import Rejection, Switchgear
 from switchgear.classify.result import outage_of_target, text_rule
 from switchgear.integrations.claude_code import ended, shown
-from switchgear_access.middleware import principal_of
-from switchgear_access.principal import Principal
-from switchgear_access.visibility import Sight
 from switchgear_gateway.asking import PERMIT_S, Client, Gate, check_tool, client_of
-from switchgear_gateway.bodies import Budget
-from switchgear_gateway.json_requests import address_of, body_of, decoded, json_answer, operation
-from switchgear_gateway.names import CheckName, check_name, check_request
+from switchgear_gateway.json_requests import address_of, body_of, decoded, json_answer
+from switchgear_gateway.names import check_request
 from switchgear_gateway.otlp.submission import Submit
 from switchgear_gateway.outcomes import Outcome, Outcomes, execution_of
 from switchgear_gateway.permit_tokens import GivenPermit
-from switchgear_gateway.tenant_tools import TenantTools
+from switchgear_gateway.shared import Shared
+from switchgear_http.middleware import principal_of
+from switchgear_http.principal import Principal, Role
+from switchgear_http.routing import OBJECT, Handlers, Reply, route
+from switchgear_http.visibility import Sight
 from switchgear_schemas import claude_code
 from switchgear_schemas.claude_code import DEFAULT_TOOLS, END_EVENTS, NOTICE_EVENTS, Answer, Call, Event, text
 from switchgear_schemas.enums import MAX_NAME_LENGTH, TARGET_ERROR
-from switchgear_schemas.families import DEFAULT_PATTERN, model_name
+from switchgear_schemas.families import model_name
 
+PATH: Final = "/v1/hooks/claude-code"
 MOST_BYTES: Final = 8 * 1_048_576
 """The largest event. The result of a tool is part of it."""
 MOST_PERMITS: Final = 10_000
@@ -47,57 +47,46 @@ KAFKA_S: Final = 5.0
 SERVICE: Final = "claude-code"
 
 
-class HookRoutes:
+class HookRoutes(Handlers):
     """The route.
-
-    It needs the role ``emit``: put :class:`~switchgear_access.middleware.AccessControl` in front of it. The application answers the
-    ProblemErrors that it raises.
 
     ``?tools=mcp__*,WebFetch`` in the address guards other tools than those of MCP servers, as ``--tools`` does for the command hook.
 
     Args:
         gear: A client of the fleet.
         submit: Sends executions to Kafka, of any tenant and tool: the rights are checked here.
+        shared: What all routes share.
         wall: Returns seconds since 1970.
-        family_pattern: Which tools belong to a family.
         outages_in_text: Globs of the tools whose failed results count by their text.
-        budget: Bounds the bodies of all requests. None: those of this route.
-        names: Checks the names of tools.
-        tenant_tools: Remembers what tenants name. None: only this does.
     """
 
     def __init__(
         self,
         gear: Switchgear,
         submit: Submit,
+        shared: Shared,
         *,
         wall: Callable[[], float] = time.time,
-        family_pattern: str = DEFAULT_PATTERN,
         outages_in_text: Collection[str] = (),
-        budget: Budget | None = None,
-        names: CheckName = check_name,
-        tenant_tools: TenantTools | None = None,
     ) -> None:
-        self._names = names
-        self._budget = budget or Budget()
-        self._gate = Gate(gear, lifetime_s=PERMIT_S, wall=wall, tenant_tools=tenant_tools)
+        self._shared = shared
+        self._gate = Gate(gear, shared.tenant_tools, lifetime_s=PERMIT_S, wall=wall)
         self._outcomes = Outcomes(submit, limit_s=KAFKA_S)
         self._wall = wall
-        self._family_pattern = family_pattern
         self._outages_in_text = outages_in_text
         self._permits: OrderedDict[bytes, GivenPermit] = OrderedDict()
-        self.routes: list[Route] = [Route("/v1/hooks/claude-code", self.hook, methods=["POST"])]
 
-    @property
-    def openapi(self) -> Mapping[str, Mapping[str, Any]]:
-        """OpenAPI's path items."""
-        answers = {200: ("The answer. Without a body, Claude Code goes on as without a hook.", (dict,))}
-        return {"/v1/hooks/claude-code": operation("Answer an event of Claude Code.", dict, answers)}
-
+    @route(
+        "POST",
+        PATH,
+        Role.EMIT,
+        body=OBJECT,
+        answers={200: Reply("The answer. Without a body, Claude Code goes on as without a hook.")},
+    )
     async def hook(self, request: Request) -> Response:
         """Answer an event of Claude Code."""
         principal, tools = principal_of(request.scope), request.query_params.get("tools") or DEFAULT_TOOLS
-        with self._budget.request(principal.credential) as held:
+        with self._shared.budget.request(principal.credential) as held:
             event: dict[str, Any] = decoded(await body_of(request, held, MOST_BYTES), dict[str, Any])
             found = await self._answer(event, principal, address_of(request), tools)
         return Response(status_code=200) if found is None else json_answer(found)
@@ -112,10 +101,10 @@ class HookRoutes:
         if kind in NOTICE_EVENTS:
             said = self._notice(principal, tools)
             return claude_code.context(kind, said) if said else None
-        call = claude_code.call_of(event, tools, self._family_pattern)
+        call = claude_code.call_of(event, tools, self._shared.family_pattern)
         if call is None:
             return None
-        check_request(self._names, tool_name=call.tool)
+        check_request(self._shared.names, tool_name=call.tool)
         session = call.session[:MAX_NAME_LENGTH] or None
         client = client_of(principal, address, service=SERVICE, session_id=session)
         if kind == "PreToolUse":
@@ -162,7 +151,7 @@ class HookRoutes:
     def _notice(self, principal: Principal, tools: str) -> str:
         """Return the text that names the unavailable tools among those that the client may see and the hook guards."""
         gear, named = self._gate.gear, self._gate.tenant_tools.of(principal)
-        sight = Sight.of(principal, named, self._family_pattern)
+        sight = Sight.of(principal, named, self._shared.family_pattern)
         seen = [view for view in gear.circuits().values() if sight.sees_circuit(view.tool_name, view.scope)]
         names = {f"{view.tool_name}:*" if view.scope == "family" else view.tool_name for view in seen}
         guarded = {each for each in names | named.tools if claude_code.guards(tools, model_name(each))}

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from switchgear_access.json_cost import is_dear
-from switchgear_access.problem import ProblemError, encoded
 from switchgear_gateway.bodies import Held
+from switchgear_http.json_cost import is_dear
+from switchgear_http.problem import ProblemError, encoded
+from switchgear_http.routing import Parameter
 
 T = TypeVar("T")
 
@@ -74,44 +74,9 @@ def json_answer(content: Any) -> Response:
     return Response(encoded(msgspec.to_builtins(content)), media_type=_JSON)
 
 
-def operation(
-    summary: str, request: type[Any], answers: Mapping[int, tuple[str, Sequence[type[Any]]]], *, resent: bool = False
-) -> dict[str, Any]:
-    """Return OpenAPI's description of a POST.
-
-    Args:
-        summary: What it does.
-        request: The type of the body.
-        answers: By status, a description and the types that the body may have. Without types there is no body.
-        resent: Whether the header ``Switchgear-Resent`` is used.
-    """
-    found: dict[str, Any] = {
-        "summary": summary,
-        "requestBody": {"required": True, "content": {_JSON: {"schema": _schema(request)}}},
-        "responses": {
-            str(status): {"description": description}
-            | ({"content": {_JSON: {"schema": _any_of(kinds)}}} if kinds else {})
-            for status, (description, kinds) in answers.items()
-        },
-    }
-    if resent:
-        schema = {"type": "string", "enum": ["true", "false"]}
-        description = "true: an earlier request may have sent it."
-        found["parameters"] = [
-            {"name": "Switchgear-Resent", "in": "header", "description": description, "schema": schema}
-        ]
-    return {"post": found}
-
-
-def _any_of(kinds: Sequence[type[Any]]) -> dict[str, Any]:
-    return _schema(kinds[0]) if len(kinds) == 1 else {"anyOf": [_schema(kind) for kind in kinds]}
-
-
-def _schema(kind: type[Any]) -> dict[str, Any]:
-    """Return the JSON Schema of a type. A struct has no structs in it here, so no reference is left."""
-    found = msgspec.json.schema(kind)
-    inner: dict[str, dict[str, Any]] = found.get("$defs", {})
-    return inner[kind.__name__] if inner else found
+def resent(what: str) -> Parameter:
+    """Return the header that tells that a request comes again. ``what`` is what ``true`` says."""
+    return Parameter("Switchgear-Resent", f"true: {what}", place="header", values=("true", "false"))
 
 
 def address_of(request: Request) -> str:

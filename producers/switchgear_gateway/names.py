@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from switchgear_access.problem import ProblemError
+from switchgear_http.problem import ProblemError
 from switchgear_schemas import visible
 from switchgear_schemas.errors import InvalidExecutionError
 

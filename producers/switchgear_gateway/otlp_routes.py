@@ -4,67 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import grpc
 from prometheus_client import CollectorRegistry, Gauge
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.errors import InvalidCredentialsError, KeysUnavailableError
-from switchgear_access.middleware import principal_of
-from switchgear_access.principal import LOCAL, Principal, Role
-from switchgear_access.problem import ProblemError
-from switchgear_access.turns import Turn
-from switchgear_gateway.bodies import Budget
 from switchgear_gateway.checking import check_in_turn
-from switchgear_gateway.names import CheckName, check_name
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.kafka import OtlpTopics
-from switchgear_gateway.otlp.receiver import OtlpReceiver
 from switchgear_gateway.otlp.submission import NotAllowedError, Result, Sender, TryAgainError
 from switchgear_gateway.publisher import Publisher
-from switchgear_gateway.tenant_tools import TenantTools
+from switchgear_gateway.shared import Shared
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.errors import InvalidCredentialsError, KeysUnavailableError
+from switchgear_http.middleware import principal_of
+from switchgear_http.principal import LOCAL, Principal, Role
+from switchgear_http.problem import ProblemError
+from switchgear_http.routing import Handlers, route
+from switchgear_http.turns import Turn
 from switchgear_schemas import ToolExecution
 from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.files import MOST_BYTES_OF_CERTIFICATES, read_file
 from switchgear_schemas.settings import Settings
 
 _RETRY_S: Final = 2.0
-_FORMATS: Final = {
-    media: {"schema": {"type": "string" if "protobuf" in media else "object"}}
-    for media in ("application/x-protobuf", "application/json")
-}
-_SOURCES: Final = {"application/json": {"schema": {"type": "object"}}}
 
 
 class Senders:
-    """Finds out who sends by the headers of a request, for HTTP and gRPC alike.
+    """Makes senders of clients, over HTTP and gRPC alike.
 
     Args:
         authenticator: The ways to log in.
         publisher: Sends the executions.
-        names: Checks the names of tools and services.
-        tenant_tools: Remembers what tenants name.
+        shared: What all routes share.
     """
 
-    def __init__(
-        self,
-        authenticator: Authenticator,
-        publisher: Publisher,
-        *,
-        names: CheckName = check_name,
-        tenant_tools: TenantTools | None = None,
-    ) -> None:
-        self._names = names
-        self.tenant_tools = tenant_tools or TenantTools()
+    def __init__(self, authenticator: Authenticator, publisher: Publisher, shared: Shared) -> None:
+        self.shared = shared
         self._authenticator = authenticator
         self._publisher = publisher
 
     async def of_headers(self, headers: Mapping[str, str]) -> Sender:
-        """Return the sender.
+        """Return the sender by the headers of a request over gRPC. Over HTTP the access control has found the client before.
 
         Raises:
             NotAllowedError: It has no valid token, or may not send executions.
@@ -98,8 +81,8 @@ class Senders:
         for each in executions:
             items.append(each.model_dump_json(exclude_none=True).encode())
             await turn.pause()
-        checked = await check_in_turn(items, principal, turn, names=self._names)
-        self.tenant_tools.note(principal, checked.runs)
+        checked = await check_in_turn(items, principal, turn, names=self.shared.names)
+        self.shared.tenant_tools.note(principal, checked.runs)
         try:
             submission = await self._publisher.submit(checked.runs, turn, resent=resent)
         except ProblemError as error:
@@ -109,24 +92,16 @@ class Senders:
         return Result(checked.rejected + submission.refused, unknown)
 
 
-class OtlpRoutes:
-    """``POST /v1/traces``, ``POST /v1/logs``, and ``GET /v1/sources``, which says why calls are missing.
+class OtlpRoutes(Handlers):
+    """What the gateway says about OTLP: ``GET /v1/sources``, and metrics.
 
     Args:
-        ingest: Makes executions of spans and log records.
-        senders: Finds out who sends.
-        budget: Bounds the bodies of all requests.
+        ingest: Makes executions of spans and log records. It runs as long as this does.
         registry: Takes the metrics.
     """
 
-    def __init__(self, ingest: Ingest, senders: Senders, budget: Budget, registry: CollectorRegistry) -> None:
+    def __init__(self, ingest: Ingest, registry: CollectorRegistry) -> None:
         self._ingest = ingest
-        receiver = OtlpReceiver(ingest, senders.of_headers, budget=budget)
-        self.routes = [
-            Route("/v1/traces", receiver.traces, methods=["POST"]),
-            Route("/v1/logs", receiver.logs, methods=["POST"]),
-            Route("/v1/sources", self.sources, methods=["GET"]),
-        ]
         for name, help_text in (
             ("records", "Spans and log records."),
             ("calls", "Tool calls among them that were acknowledged."),
@@ -142,8 +117,9 @@ class OtlpRoutes:
         )
         unmatched.set_function(lambda: ingest.counts.unmatched.total)
 
+    @route("GET", "/v1/sources", (Role.READ, Role.EMIT))
     async def sources(self, request: Request) -> Response:
-        """Answer ``GET /v1/sources``: what arrived as OTLP since the start, and why calls are missing.
+        """Count what arrived as OTLP since the start, and say why calls are missing.
 
         A tenant sees its own reasons, and no totals, which are those of all tenants.
         """
@@ -162,31 +138,6 @@ class OtlpRoutes:
     async def run(self) -> None:
         """Send calls that waited for a better span."""
         await self._ingest.run()
-
-    @property
-    def openapi(self) -> Mapping[str, Mapping[str, Any]]:
-        """OpenAPI's path items."""
-
-        def item(summary: str) -> dict[str, Any]:
-            answer = {"description": "Taken, perhaps in part.", "content": _FORMATS}
-            return {
-                "post": {
-                    "summary": summary,
-                    "requestBody": {"required": True, "content": _FORMATS},
-                    "responses": {"200": answer},
-                }
-            }
-
-        return {
-            "/v1/traces": item("Take an OTLP ExportTraceServiceRequest."),
-            "/v1/logs": item("Take an OTLP ExportLogsServiceRequest."),
-            "/v1/sources": {
-                "get": {
-                    "summary": "Count what arrived as OTLP since the start, and say why calls are missing.",
-                    "responses": {"200": {"description": "The counts.", "content": _SOURCES}},
-                }
-            },
-        }
 
 
 def otlp_topics(settings: Settings, ingest: Ingest, senders: Senders) -> OtlpTopics | None:

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Meta
 
 from switchgear.redaction import considered, redact
-from switchgear_access.problem import ProblemError
 from switchgear_gateway.otlp.submission import Submit
 from switchgear_gateway.permit_tokens import MAX_LENGTH, GivenPermit
+from switchgear_http.problem import ProblemError
 from switchgear_schemas import ToolExecution
 from switchgear_schemas.enums import MAX_NAME_LENGTH, MOST_MS, MOST_TOKENS, MOST_USD, ErrorClass, Status, status_of
 
@@ -74,7 +74,7 @@ class OutcomeRequest(Outcome, kw_only=True, forbid_unknown_fields=True):
 def execution_of(permit: GivenPermit, outcome: Outcome, now: float, reporter: str | None = None) -> ToolExecution:
     """Return the event of an outcome that arrived at ``now`` (seconds since 1970).
 
-    The ``reporter`` is that of the client that sends it (:attr:`~switchgear_access.principal.Principal.reporter`).
+    The ``reporter`` is that of the client that sends it (:attr:`~switchgear_http.principal.Principal.reporter`).
 
     With a known duration the event says when the call ended, and not when the outcome arrived. So an outcome that a client holds back for
     minutes doesn't look recent, and a repeated one has the same time as the first.

@@ -1,11 +1,11 @@
-"""What a part of the gateway has. Each part is a class of a module of its own; :mod:`switchgear_gateway.app` lists them."""
+"""What a part of the gateway has. Each part is a class of a module of its own; :func:`switchgear_gateway.service.parts_of` lists them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
-from starlette.routing import Route
+from switchgear_http.routing import Route
 
 
 class Part(Protocol):
@@ -15,7 +15,6 @@ class Part(Protocol):
 
     * ``async run()``: work in the background, until cancelled. The service owns its task. If it ends by itself, the process ends.
     * ``stop()``: called when the process begins to end, before requests in progress have to finish. A stream ends its requests.
-    * ``openapi``: the path items of its routes by path, for ``/openapi.json``.
     """
 
     @property
@@ -39,14 +38,4 @@ class Stops(Protocol):
 
     def stop(self) -> None:
         """End what would not end by itself."""
-        ...
-
-
-@runtime_checkable
-class Documented(Protocol):
-    """A part that describes its routes."""
-
-    @property
-    def openapi(self) -> Mapping[str, Mapping[str, Any]]:
-        """OpenAPI's path items, by path."""
         ...

@@ -18,10 +18,10 @@ from prometheus_client.registry import Collector
 
 from switchgear.emitter.outbox import Outbox
 from switchgear.emitter.record_batch import STOPPED, RecordBatch, RunAnswer
-from switchgear_access.problem import ProblemError
-from switchgear_access.turns import Turn
 from switchgear_gateway.bodies import busy
 from switchgear_gateway.checking import Run
+from switchgear_http.problem import ProblemError
+from switchgear_http.turns import Turn
 from switchgear_schemas.settings import Settings
 
 log: Final = logging.getLogger("switchgear.gateway")

@@ -9,8 +9,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from switchgear_access.principal import Principal
-from switchgear_access.visibility import NOTHING_NAMED, Named
+from switchgear_http.principal import Principal
+from switchgear_http.visibility import NOTHING_NAMED, Named
 from switchgear_schemas.families import DEFAULT_PATTERN
 
 MOST_TENANTS: Final = 1_000

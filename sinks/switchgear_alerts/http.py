@@ -2,62 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Final
 
 from prometheus_client import CollectorRegistry
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
-from switchgear_access.connections import Connections
-from switchgear_access.probes import metrics_answer
-from switchgear_access.server import make_server
-from switchgear_access.sockets import listen, own_pid, url_of
+from switchgear_http.application import create_probe_application
+from switchgear_http.connections import Connections
+from switchgear_http.probes import Probes, State
+from switchgear_http.server import Server, make_server
 
 _MOST_CONNECTIONS: Final = 64
-_STOP_LIMIT_S: Final = 5.0
 
 Health = Callable[[], tuple[bool, bool, str | None]]
 """Returns whether the process is alive, whether it is ready, and what is wrong."""
 
 
-def create_app(registry: CollectorRegistry, health: Health) -> Starlette:
-    """Return the application."""
+def create_server(registry: CollectorRegistry, health: Health) -> Server:
+    """Return the server."""
 
-    async def healthz(_request: Request) -> Response:
-        alive, _, problem = health()
-        return JSONResponse({"status": "ok" if alive else "failing", "problem": problem}, 200 if alive else 503)
+    def alive() -> State:
+        good, _, problem = health()
+        return State(good, {"status": "ok" if good else "failing", "problem": problem})
 
-    async def readyz(_request: Request) -> Response:
-        _, ready, problem = health()
-        body = {"status": "ready" if ready else "not ready", "problem": problem}
-        return JSONResponse(body, 200 if ready else 503, own_pid())
+    async def ready() -> State:
+        _, good, problem = health()
+        return State(good, {"status": "ready" if good else "not ready", "problem": problem})
 
-    async def metrics(_request: Request) -> Response:
-        return metrics_answer(registry)
-
-    return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)])
-
-
-@contextlib.asynccontextmanager
-async def serving(address: str, registry: CollectorRegistry, health: Health) -> AsyncIterator[str]:
-    """Serve at ``address`` (``host:port``) and yield the URL.
-
-    Raises:
-        SettingsError: The address can't be listened on.
-    """
-    with listen(address, "SWITCHGEAR_ALERTS_HTTP") as listening:
-        server = make_server(create_app(registry, health), Connections(max_open=_MOST_CONNECTIONS))
-        task = asyncio.create_task(server.serve(sockets=[listening]), name="http")
-        try:
-            yield url_of(listening)
-        finally:
-            server.stop()
-            _, late = await asyncio.wait([task], timeout=_STOP_LIMIT_S)
-            for each in late:
-                each.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+    app = create_probe_application(Probes(registry, ready, alive))
+    return make_server(app, Connections(max_open=_MOST_CONNECTIONS))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import signal
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,13 +19,15 @@ from switchgear.runtime import kafka_log
 from switchgear_alerts.config import AlertsFile, load
 from switchgear_alerts.dead_letters import DeadLetters
 from switchgear_alerts.errors import AlertsFileError
-from switchgear_alerts.http import serving
+from switchgear_alerts.http import create_server
 from switchgear_alerts.metrics import AlertsMetrics
 from switchgear_alerts.one_active import make_assignor
 from switchgear_alerts.receivers import make_receiver
 from switchgear_alerts.receivers.base import Context, Receiver
 from switchgear_alerts.state_topic import StateTopic
 from switchgear_alerts.turn import Turn
+from switchgear_http.serve import Work, serve, stop_on_signals
+from switchgear_http.sockets import listen, url_of
 from switchgear_schemas.connection import METADATA_MAX_AGE_MS
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.settings import Settings
@@ -63,14 +64,13 @@ async def run_alerts(settings: Settings, *, instance_id: str | None = None) -> N
     receivers = make_receivers(rules, settings)
     metrics = AlertsMetrics(rules.receivers)
     member = Member(settings, rules, receivers, metrics, instance_id)
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+    stopping = stop_on_signals()
     try:
-        async with serving(settings.alerts_http, metrics.registry, member.health) as http:
+        with listen(settings.alerts_http, "SWITCHGEAR_ALERTS_HTTP") as listening:
+            server = create_server(metrics.registry, member.health)
+            http = url_of(listening)
             log.info("started", http=http, receivers=sorted(receivers), file=str(settings.alerts_file))
-            await _until(stopping, asyncio.create_task(member.run(), name="member"))
+            await serve(server, listening, stopping, [Work("member", member.run)], limit_s=_STOP_LIMIT_S)
     finally:
         for receiver in receivers.values():
             await receiver.close()
@@ -116,19 +116,6 @@ async def fleet_name(settings: Settings) -> str:
     finally:
         await admin.close()
     return "-".join(filter(None, (context_of(settings).source, cluster[:_SHOWN_OF_CLUSTER])))
-
-
-async def _until(stopping: asyncio.Event, task: asyncio.Task[None]) -> None:
-    """Wait until the event is set or the task fails; then end the task."""
-    signalled = asyncio.create_task(stopping.wait())
-    try:
-        await asyncio.wait([task, signalled], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        signalled.cancel()
-        if not task.done():
-            task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types

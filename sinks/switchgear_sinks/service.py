@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
 from switchgear.telemetry.registry import process_registry
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.listening import check_listen, tls_options
-from switchgear_access.server import Server, collect_seldom, make_server
-from switchgear_access.sockets import listen, url_of
+from switchgear_http.application import create_probe_application
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.listening import check_listen, tls_options
+from switchgear_http.serve import Work, serve, stop_on_signals
+from switchgear_http.server import Server, make_server
+from switchgear_http.sockets import listen
 from switchgear_schemas.errors import SettingsError, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.migrations import Layout, migrate, pending
-from switchgear_sinks.probes import Probes, create_probe_app
+from switchgear_sinks.probes import probes_of
 from switchgear_sinks.store import Store, open_store
 from switchgear_sinks.writer import Writer, WriterLimits, WriterMetrics
 
@@ -34,7 +35,6 @@ SWITCH_S: Final = 0.0005
 The event loop gives the turn away with each write to a console. With Python's 5 ms, one change for fifty consoles can take a quarter of a second
 while a thread computes the page.
 """
-_READY_POLL_S: Final = 0.05
 _ADDRESS_SETTING: Final = "SWITCHGEAR_API_HTTP"
 
 
@@ -64,7 +64,7 @@ async def run_sink(
     api = api or settings.embedded
     authenticator = _access(settings) if api else None
     tls = tls_options(settings)
-    stopping = _stop_on_signals()
+    stopping = stop_on_signals()
     registry = process_registry("sink")
     with listen(settings.api_http, _ADDRESS_SETTING) as listening:
         async with await open_store(settings) as store:
@@ -85,7 +85,7 @@ async def run_sink(
                 return {"writer": writer.ready}
 
             if not api:
-                app = create_probe_app(Probes(store, registry, readiness))
+                app = create_probe_application(probes_of(store, registry, readiness))
                 await _run(stopping, make_server(app, tls=tls), listening, writer)
                 return
             from switchgear_sinks.api.app import create_app  # noqa: PLC0415 - a sink alone does without it
@@ -125,7 +125,7 @@ async def run_api(settings: Settings, *, grpc_address: str | None = None) -> Non
 
     authenticator = _access(settings)
     tls = tls_options(settings)
-    stopping = _stop_on_signals()
+    stopping = stop_on_signals()
     registry = process_registry("api")
     with listen(settings.api_http, _ADDRESS_SETTING) as listening:
         async with await open_store(settings) as store:
@@ -169,47 +169,19 @@ async def _run(
     writer: Writer | None,
     end_streams: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run everything until a signal, or until one task ends. Then end the others, and raise what failed."""
+    """Serve, and write if there is a writer, until a signal or until one of them ends."""
     sys.setswitchinterval(SWITCH_S)
-    tasks = [asyncio.create_task(server.serve(sockets=[listening]), name="http")]
-    if writer is not None:
-        tasks.append(asyncio.create_task(writer.run(), name="writer"))
-    signalled = asyncio.create_task(stopping.wait(), name="stop")
-    scheme = "https" if server.config.is_ssl else "http"
-    ready = asyncio.create_task(_announce(server, writer, url_of(listening, scheme)), name="ready")
-    try:
-        await asyncio.wait([*tasks, signalled], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        signalled.cancel()
-        ready.cancel()
-        if writer is not None:
-            writer.stop()
-        end_streams()
-        server.stop()
-        _, late = await asyncio.wait(tasks, timeout=_STOP_LIMIT_S)
-        for task in late:
-            log.warning("did not stop in time", task=task.get_name())
-            task.cancel()
-        ended: list[Any] = await asyncio.gather(*tasks, return_exceptions=True)
-    failures = [each for each in ended if isinstance(each, Exception)]
-    if failures:
-        raise failures[-1]
+    works = [] if writer is None else [Work("writer", writer.run, writer.stop)]
+    await serve(
+        server,
+        listening,
+        stopping,
+        works,
+        is_ready=lambda: writer is None or writer.ready,
+        end_streams=end_streams,
+        limit_s=_STOP_LIMIT_S,
+    )
     log.info("stopped")
-
-
-async def _announce(server: Server, writer: Writer | None, url: str) -> None:
-    while not server.started or not (writer is None or writer.ready):  # noqa: ASYNC110 - uvicorn has a flag, no event
-        await asyncio.sleep(_READY_POLL_S)
-    collect_seldom()
-    log.info("ready", http=url)
-
-
-def _stop_on_signals() -> asyncio.Event:
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    return stopping
 
 
 def _instance_of(store: Store) -> str | None:

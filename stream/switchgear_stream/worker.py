@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import sys
 import threading
 from collections.abc import AsyncIterator
@@ -22,12 +21,13 @@ from mode.types.signals import BaseSignalT
 from switchgear.fleet import FleetFold
 from switchgear.fleet.registry import Limits
 from switchgear.policies import PolicySet
+from switchgear_http.serve import stop_on_signals
 from switchgear_schemas import BrokerUnavailableError, SettingsError, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_stream.app import WorkerApp, build_app
 from switchgear_stream.batching import BatchQueue
 from switchgear_stream.health_monitor import HealthMonitor
-from switchgear_stream.http import build_http, serving
+from switchgear_stream.http import probes_of, serving_probes
 from switchgear_stream.metrics import WorkerMetrics
 from switchgear_stream.owner import Owner
 from switchgear_stream.placement import check_group, check_placed
@@ -71,7 +71,7 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
     await _check_topics(settings)
     await check_group(settings)
     watchdog = Watchdog(settings.worker_session_timeout_s)
-    stop = _stop_on_signal()
+    stop = stop_on_signals()
     metrics = WorkerMetrics()
     app, table, topic = build_app(settings, instance_id=instance_id)
     publisher = Publisher(settings)
@@ -104,7 +104,8 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
         topics=watch,
     )
     _attach(app, topic, owner)
-    async with serving(build_http(owner, monitor, metrics), settings.worker_http), _started(publisher, settings):
+    probes = probes_of(owner, monitor, metrics)
+    async with serving_probes(probes, settings.worker_http), _started(publisher, settings):
         tasks = {
             asyncio.create_task(watchdog.run()): "watchdog",
             asyncio.create_task(monitor.run()): "health monitor",
@@ -183,14 +184,6 @@ async def _started(publisher: Publisher, settings: Settings) -> AsyncIterator[No
         yield
     finally:
         await publisher.stop()
-
-
-def _stop_on_signal() -> asyncio.Event:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    return stop
 
 
 def _exit_in_time(code: int) -> None:

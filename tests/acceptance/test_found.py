@@ -16,9 +16,9 @@ from switchgear.classify.by_code import class_of_status
 from switchgear.classify.result import classify_result
 from switchgear.fleet import Row
 from switchgear.testing import InMemoryFleet
-from switchgear_access.principal import LOCAL
 from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.otlp.failures import failure
+from switchgear_http.principal import LOCAL
 from switchgear_schemas import BreakerPolicy
 from switchgear_schemas.enums import ErrorClass, status_of
 from switchgear_schemas.errors import InvalidExecutionError

@@ -26,17 +26,18 @@ from typing import Any, Self
 import httpx
 from prometheus_client import CollectorRegistry
 
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.principal import Role
-from switchgear_access.server import ConcurrencyLimit, collect_seldom
-from switchgear_access.tokens import new_token
 from switchgear_gateway.app import create_app
-from switchgear_gateway.bodies import Budget
 from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.executions import ExecutionRoutes
 from switchgear_gateway.otlp.ingest import Ingest
-from switchgear_gateway.otlp_routes import OtlpRoutes, Senders
+from switchgear_gateway.otlp.receiver import OtlpReceiver
+from switchgear_gateway.otlp_routes import Senders
 from switchgear_gateway.publisher import Publisher
+from switchgear_gateway.shared import Shared
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.principal import Role
+from switchgear_http.server import ConcurrencyLimit, collect_seldom
+from switchgear_http.tokens import new_token
 from switchgear_schemas.settings import Settings
 
 BEAT_S = 0.001
@@ -89,10 +90,10 @@ def gateway() -> Any:
     """Return the gateway's application. Its publisher takes executions and never sends them."""
     publisher = Publisher(Settings(), CollectorRegistry())
     publisher._outbox.knows_partitions = True
-    budget = Budget()
+    shared = Shared()
     parts = [
-        ExecutionRoutes(publisher, budget, EmitterClocks(300)),
-        OtlpRoutes(Ingest(), Senders(Authenticator(), _Acknowledging()), budget, CollectorRegistry()),
+        ExecutionRoutes(publisher, EmitterClocks(300), shared),
+        OtlpReceiver(Ingest(), Senders(Authenticator(), _Acknowledging(), shared).of, budget=shared.budget),
     ]
     return create_app(parts, Settings(), registry=CollectorRegistry(), authenticator=Authenticator())
 
@@ -266,7 +267,7 @@ async def half_logins() -> Cost:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    from tests.unit.access.test_middleware import made  # noqa: PLC0415
+    from tests.unit.http.test_middleware import made  # noqa: PLC0415
 
     app = ConcurrencyLimit(made(tokens=[token], app=login, role_of=lambda _scope: None), 128)
 

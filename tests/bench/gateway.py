@@ -35,10 +35,10 @@ from starlette.routing import Route
 
 from switchgear.emitter.outbox import Outbox
 from switchgear.emitter.record_batch import RecordBatch, RunAnswer
-from switchgear_access.server import collect_seldom, make_server
-from switchgear_access.sockets import listen
 from switchgear_cli.topics import ensure_topics
 from switchgear_gateway.publisher import LINGER_S, MAX_EVENTS
+from switchgear_http.server import collect_seldom, make_server
+from switchgear_http.sockets import listen
 from switchgear_schemas.settings import Settings
 from switchgear_schemas.wire import Execution
 from tests.support.gateway import execution, running_gateway

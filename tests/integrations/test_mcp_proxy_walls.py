@@ -14,12 +14,12 @@ from fastmcp import Client
 from mcp import MCPError
 
 from switchgear import Switchgear
-from switchgear_access.principal import Role
-from switchgear_access.tokens import new_token, with_token
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.mcp_proxy.message_size import MIB
 from switchgear_cli.mcp_proxy.server import ProxyServer
 from switchgear_cli.mcp_proxy.servers import CommandServer, UrlServer
+from switchgear_http.principal import Role
+from switchgear_http.tokens import new_token, with_token
 from tests.integrations.proxies import LIMIT_S, PROXY, ROOT, SMALL, over_http, over_stdio, running, text_of, until
 
 pytestmark = pytest.mark.timeout(500)

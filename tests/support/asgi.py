@@ -28,8 +28,9 @@ async def request(
     body: bytes = b"",
     headers: Mapping[str, str] | None = None,
     pieces: int | None = None,
+    address: str = "10.0.0.9",
 ) -> Answered:
-    """Send a request from another machine, and return the answer.
+    """Send a request, by default from another machine, and return the answer.
 
     Args:
         app: The application.
@@ -39,6 +40,7 @@ async def request(
         body: The body.
         headers: More headers.
         pieces: Leave after so many pieces of the answer's body. None: wait for its end.
+        address: Where it comes from.
     """
     path, _, query = target.partition("?")
     sent = {"host": "gear.example.com", "content-length": str(len(body))} | dict(headers or {})
@@ -53,7 +55,7 @@ async def request(
         "raw_path": quote(path).encode(),
         "query_string": query.encode(),
         "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
-        "client": ("10.0.0.9", 1),
+        "client": (address, 1),
         "server": ("gear.example.com", 80),
         "root_path": "",
     }

@@ -8,16 +8,16 @@ import socket
 from collections.abc import AsyncIterator
 
 import uvicorn
-from starlette.applications import Starlette
 
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.cors import Origins
-from switchgear_access.hosts import KnownHosts
-from switchgear_access.limits import Limits
-from switchgear_access.middleware import AccessControl
-from switchgear_access.principal import Role
-from switchgear_access.token_source import TokenSource
 from switchgear_gateway.circuits import CircuitRoutes
+from switchgear_http.application import create_application
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.cors import Origins
+from switchgear_http.hosts import KnownHosts
+from switchgear_http.limits import Limits
+from switchgear_http.middleware import AccessControl
+from switchgear_http.routing import Routes
+from switchgear_http.token_source import TokenSource
 
 MOST = 10_000
 
@@ -33,11 +33,12 @@ async def serving(
         tokens: Without any, only this machine is served.
         send_buffer: Bytes that the system holds for one client.
     """
+    declared = Routes(routes.routes)
     app = AccessControl(
-        Starlette(routes=list(routes.routes)),
+        create_application(declared, elsewhere=""),
         authenticator=Authenticator(tokens),
         hosts=KnownHosts(None, "127.0.0.1:0", "x"),
-        role_of=lambda _scope: Role.READ,
+        role_of=declared.role_of,
         limits=Limits(requests_per_token=MOST, requests_per_address=MOST),
         origins=Origins(None),
     )

@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 
 from switchgear import CircuitFollower
 from switchgear_gateway.circuits import CircuitRoutes
+from switchgear_gateway.shared import Shared
 from tests.integration.producers.circuits import eventually
 from tests.support.circuit_server import serving
 
@@ -154,7 +155,7 @@ async def audience(port: str) -> None:
 async def gateway(bootstrap: str, prefix: str) -> None:
     """Run the routes with a follower until the input ends."""
     follower = CircuitFollower(bootstrap, topic_prefix=prefix)
-    routes = CircuitRoutes(follower)
+    routes = CircuitRoutes(follower, Shared())
     lines = await _input()
     async with serving(routes) as port:
         follower.start()

@@ -8,24 +8,21 @@ from typing import Any, Final, Self
 
 import httpx
 from aiokafka import AIOKafkaProducer
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
 
 from switchgear import Switchgear
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.cors import Origins
-from switchgear_access.hosts import KnownHosts
-from switchgear_access.limits import Limits
-from switchgear_access.middleware import AccessControl
-from switchgear_access.principal import Role
-from switchgear_access.problem import MEDIA_TYPE, ProblemError, encoded, members
-from switchgear_access.token_source import FixedTokens
-from switchgear_access.tokens import Token, with_token
-from switchgear_gateway.bodies import Budget
 from switchgear_gateway.decide import DecideRoutes
 from switchgear_gateway.hooks import HookRoutes
 from switchgear_gateway.otlp.submission import Result, Submit
+from switchgear_gateway.shared import Shared
+from switchgear_http.application import create_application
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.cors import Origins
+from switchgear_http.hosts import KnownHosts
+from switchgear_http.limits import Limits
+from switchgear_http.middleware import AccessControl
+from switchgear_http.routing import Routes
+from switchgear_http.token_source import FixedTokens
+from switchgear_http.tokens import Token, with_token
 from switchgear_schemas import ToolExecution
 from switchgear_schemas.families import partition_key
 from switchgear_schemas.headers import RESENT
@@ -64,7 +61,7 @@ def gateway(
     tokens: Sequence[Token] = (),
     key: bytes | None = KEY,
     wall: Callable[[], float] = time.time,
-    budget: Budget | None = None,
+    shared: Shared | None = None,
     outages_in_text: Sequence[str] = (),
     **options: Any,
 ) -> AccessControl:
@@ -72,26 +69,18 @@ def gateway(
     text = ""
     for token in tokens:
         text = with_token(text, token)
-    decide = DecideRoutes(gear, submit, key=key, wall=wall, budget=budget, **options)
-    hooks = HookRoutes(gear, submit, wall=wall, budget=budget, outages_in_text=outages_in_text)
-    app = Starlette(
-        routes=[*decide.routes, *hooks.routes],
-        exception_handlers={ProblemError: _problem},
-    )
+    shared = shared or Shared()
+    decide = DecideRoutes(gear, submit, shared, key=key, wall=wall, **options)
+    hooks = HookRoutes(gear, submit, shared, wall=wall, outages_in_text=outages_in_text)
+    routes = Routes([*decide.routes, *hooks.routes])
     return AccessControl(
-        app,
+        create_application(routes, elsewhere=""),
         authenticator=Authenticator([FixedTokens(text, "tokens")] if tokens else []),
         hosts=KnownHosts(None, "127.0.0.1:8622", "SWITCHGEAR_X"),
-        role_of=lambda _scope: Role.EMIT,
+        role_of=routes.role_of,
         limits=Limits(),
         origins=Origins(None),
     )
-
-
-async def _problem(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, ProblemError)
-    body = encoded(members(error.status, error.message, error.hint))
-    return Response(body, error.status, error.headers, media_type=MEDIA_TYPE)
 
 
 class GatewayClient:

@@ -13,8 +13,6 @@ from typing import Any, Final
 import httpx
 
 from switchgear.policies import PolicySet
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.listening import tls_options
 from switchgear_cli.discovery import System
 from switchgear_cli.doctor.checks import Check, Finding, SkippedError, joined
 from switchgear_cli.doctor.events import events_finding
@@ -22,6 +20,8 @@ from switchgear_cli.doctor.kafka import clock_finding
 from switchgear_cli.doctor.targets import targets_finding
 from switchgear_cli.reads.client import ApiAnswerError, ApiClient
 from switchgear_cli.up_record import UpRecord
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.listening import tls_options
 from switchgear_schemas.settings import CONFIG_VARIABLE, Settings
 
 API: Final = "API"

@@ -58,13 +58,12 @@ def target_of(state: State, call: Call) -> str:
 def _records(answer: Any) -> dict[str, str]:
     """Return the records of circuits of tools, targets and families that are not plainly closed, or keep targets apart."""
     circuits = answer.get("circuits") if isinstance(answer, dict) else None
-    if not isinstance(circuits, list):
-        raise ValueError("not an answer of the API")  # noqa: TRY004 - of bytes that came over the wire
+    if not isinstance(circuits, dict):
+        raise ValueError("not an answer of the API or a gateway")  # noqa: TRY004 - of bytes that came over the wire
     return {
-        one["circuit_id"]: json.dumps(one)
-        for one in circuits
+        name: json.dumps(one)
+        for name, one in circuits.items()
         if isinstance(one, dict)
-        and isinstance(one.get("circuit_id"), str)
         and one.get("scope", "tool") in {"tool", "target", "family"}
         and (
             one.get("state") != "closed"

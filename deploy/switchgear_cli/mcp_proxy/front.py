@@ -18,15 +18,15 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
 from switchgear.runtime.throttled_log import BoundedLog
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.cors import Origins
-from switchgear_access.hosts import KnownHosts, host_name, is_loopback
-from switchgear_access.limits import Limits
-from switchgear_access.listening import check_listen
-from switchgear_access.middleware import AccessControl, principal_of
-from switchgear_access.principal import Role
-from switchgear_access.problem import ProblemError
 from switchgear_cli.mcp_proxy.servers import Server, UrlServer
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.cors import Origins
+from switchgear_http.hosts import KnownHosts, host_name, is_loopback
+from switchgear_http.limits import Limits
+from switchgear_http.listening import check_listen
+from switchgear_http.middleware import AccessControl, principal_of
+from switchgear_http.principal import Role
+from switchgear_http.problem import ProblemError
 from switchgear_schemas.access_settings import AccessSettings
 from switchgear_schemas.errors import SettingsError
 

@@ -16,16 +16,16 @@ from mcp.server.stdio import stdio_server
 
 from switchgear import FunctionHooks, Switchgear
 from switchgear.policies import PolicySet
-from switchgear_access.connections import Connections
-from switchgear_access.listening import tls_options
-from switchgear_access.server import make_server
-from switchgear_access.sockets import listen, url_of
 from switchgear_cli.mcp_proxy.front import PATH, Front, Sessions
 from switchgear_cli.mcp_proxy.message_size import DEFAULT_MIB, MIB
 from switchgear_cli.mcp_proxy.server import ProxyServer
 from switchgear_cli.mcp_proxy.servers import Server
 from switchgear_cli.mcp_proxy.stdio import standard_streams
 from switchgear_cli.mcp_proxy.watch import Watch
+from switchgear_http.connections import Connections
+from switchgear_http.listening import tls_options
+from switchgear_http.serve import serving
+from switchgear_http.sockets import listen, url_of
 from switchgear_schemas.settings import Settings, load_client_settings
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
@@ -77,8 +77,8 @@ async def _run(options: Options) -> None:
         gear.map_fallbacks(
             {circuit(tool): [circuit(other) for other in others] for tool, others in options.fallbacks.items()}
         )
-        serving = _serve_stdio(proxy) if front is None else _serve_http(proxy, front, options)
-        await _until_stopped(serving, watch.run(proxy))
+        serves = _serve_stdio(proxy) if front is None else _serve_http(proxy, front, options)
+        await _until_stopped(serves, watch.run(proxy))
         async with asyncio.timeout(_STOP_LIMIT_S):
             await proxy.close()
     except TimeoutError:
@@ -141,12 +141,7 @@ async def _serve_http(proxy: ProxyServer, front: Front, options: Options) -> Non
     tls = tls_options(options.settings)
     app, lifespan = front.serving(proxy)
     with listen(options.address, "--http") as listening:
-        server = make_server(app, Connections(max_open=_MOST_CONNECTIONS), tls)
+        connections = Connections(max_open=_MOST_CONNECTIONS)
         log.warning("The proxy serves %s%s.", url_of(listening, "https" if tls else "http"), PATH)
-        async with lifespan:
-            serving = asyncio.ensure_future(server.serve(sockets=[listening]))
-            try:
-                await asyncio.shield(serving)
-            except asyncio.CancelledError:
-                server.stop()
-                await asyncio.wait({serving}, timeout=_STOP_LIMIT_S)
+        async with lifespan, serving(app, listening, connections, tls=tls, limit_s=_STOP_LIMIT_S) as http:
+            await asyncio.shield(http)

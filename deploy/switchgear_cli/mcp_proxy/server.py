@@ -18,8 +18,6 @@ from pydantic import PrivateAttr
 
 from switchgear.client import Switchgear
 from switchgear.integrations.fastmcp import SwitchgearMiddleware
-from switchgear_access.middleware import principal_of
-from switchgear_access.principal import Principal
 from switchgear_cli.mcp_proxy import forwarding
 from switchgear_cli.mcp_proxy.client_link import ClientLink
 from switchgear_cli.mcp_proxy.errors import (
@@ -34,6 +32,8 @@ from switchgear_cli.mcp_proxy.message_size import DEFAULT_MIB, MIB
 from switchgear_cli.mcp_proxy.names import Names
 from switchgear_cli.mcp_proxy.servers import Server, UrlServer
 from switchgear_cli.mcp_proxy.upstream import Upstream, connected
+from switchgear_http.middleware import principal_of
+from switchgear_http.principal import Principal
 from switchgear_schemas.enums import MAX_NAME_LENGTH
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")

@@ -85,8 +85,9 @@ class ApiClient:
         return self._get(f"/v1/tools/{quote(name, safe='')}", hours=hours)
 
     def circuits(self) -> dict[str, Any]:
-        """Return the present state of every circuit."""
-        return self._having("circuits", self._get("/v1/circuits"))
+        """Return the present state of every circuit: ``circuits`` is a list, those that refuse calls first."""
+        answer = self._having("circuits", self._get("/v1/circuits"))
+        return answer | {"circuits": list(answer["circuits"].values())}
 
     def circuit_history(self, circuit_id: str | None = None, limit: int | None = None) -> dict[str, Any]:
         """Return the records of a circuit, or of all, newest first."""

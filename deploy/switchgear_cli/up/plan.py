@@ -10,11 +10,11 @@ from typing import Final
 
 from pydantic import SecretStr
 
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.principal import Role
-from switchgear_access.tokens import new_token, with_token
 from switchgear_cli.local.ports import HOST, port_of
 from switchgear_cli.up.ports import HeldPorts, check_ports
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.principal import Role
+from switchgear_http.tokens import new_token, with_token
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.settings import CONFIG_VARIABLE, PREFIX, Settings
 

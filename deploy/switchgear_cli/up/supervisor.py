@@ -19,9 +19,9 @@ from typing import Final, Protocol
 
 import httpx
 
-from switchgear_access.sockets import PID_HEADER, SOCKET_VARIABLE, url_of
 from switchgear_cli.local.die_with_parent import die_with_parent
 from switchgear_cli.local.kafka import LocalKafka
+from switchgear_http.sockets import PID_HEADER, SOCKET_VARIABLE, url_of
 from switchgear_schemas.errors import SwitchgearError
 
 MAX_BYTES: Final = 10 * 1024 * 1024

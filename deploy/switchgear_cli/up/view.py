@@ -349,7 +349,7 @@ async def _read(client: httpx.AsyncClient, api_url: str) -> Readings:
     )
     counted = (await client.get(f"{api_url}/v1/stored")).raise_for_status().json()
     return Readings(
-        circuits=Counter(str(circuit["state"]) for circuit in answer["circuits"]),
+        circuits=Counter(str(circuit["state"]) for circuit in answer["circuits"].values()),
         stored=int(counted["events"]),
         transitions=tuple(transitions(history)),
         problems=tuple(answer.get("problems", ())),

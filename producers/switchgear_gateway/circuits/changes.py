@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from switchgear.follower.table import CircuitRecord
-from switchgear_access.visibility import Sight
+from switchgear_http.visibility import Sight
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.enums import CircuitScope
 

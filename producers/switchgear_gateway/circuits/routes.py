@@ -5,99 +5,59 @@ from __future__ import annotations
 import gzip
 import random
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
-from switchgear_access.middleware import access_of, principal_of
-from switchgear_access.principal import Principal
-from switchgear_access.problem import ProblemError
-from switchgear_access.visibility import Named
 from switchgear_gateway.circuits.hub import PIECE_BYTES, CircuitHub, Follower
 from switchgear_gateway.circuits.stream import CircuitStream, snapshot_json
-from switchgear_gateway.circuits.visibility import CircuitFilter, may_follow
-from switchgear_gateway.tenant_tools import TenantTools
-from switchgear_schemas.families import DEFAULT_PATTERN
+from switchgear_gateway.circuits.visibility import CircuitFilter
+from switchgear_gateway.shared import Shared
+from switchgear_http.middleware import access_of, principal_of
+from switchgear_http.principal import Principal, Role
+from switchgear_http.problem import ProblemError
+from switchgear_http.routing import EVENTS, Handlers, Parameter, Reply, route
+from switchgear_http.visibility import CIRCUITS, Named
 
 MAX_STREAMS: Final = 5_000
 _LONGEST_GLOB: Final = 512
 _SNAPSHOTS: Final = 16
 _ZIPPED_FROM: Final = 1_024
 _ZIP_LEVEL: Final = 5
+FOLLOWERS: Final = (Role.READ, Role.EMIT)
+"""Who follows circuits shows them, or decides about its calls by them."""
+_TOOL: Final = Parameter("tool", "Glob of tools.")
+_LAST: Final = Parameter("Last-Event-ID", "Go on after it.", place="header")
+_EMITTER: Final = Parameter(
+    "emitter_id", "Your process. With a token of one tenant you get this process's probe leases."
+)
 _VARY: Final = "Accept-Encoding, Authorization"
 
 
-class CircuitRoutes:
-    """The two routes. Put :attr:`routes` behind ``AccessControl``, and run :meth:`run` for as long as the server runs.
+class CircuitRoutes(Handlers):
+    """The two routes. Run :meth:`run` for as long as the server runs.
 
     Args:
         follower: The gateway's follower. It must not have begun to read.
-        family_pattern: The fleet's setting.
+        shared: What all routes share.
         max_streams: Streams at a time.
-        tenant_tools: The tools that tenants have named. None: those of these routes, which name none.
 
     Raises:
         SwitchgearError: The follower has read circuits already.
     """
 
-    def __init__(
-        self,
-        follower: Follower,
-        *,
-        family_pattern: str = DEFAULT_PATTERN,
-        max_streams: int = MAX_STREAMS,
-        tenant_tools: TenantTools | None = None,
-    ) -> None:
+    def __init__(self, follower: Follower, shared: Shared, *, max_streams: int = MAX_STREAMS) -> None:
         self._hub = CircuitHub(follower)
-        self._tenant_tools = tenant_tools or TenantTools(family_pattern)
+        self._tenant_tools = shared.tenant_tools
         self._tenant_tools.on_change = self._hub.wake
-        self._family_pattern = family_pattern
+        self._family_pattern = shared.family_pattern
         self._max_streams = max_streams
         self._bodies: OrderedDict[CircuitFilter, _Snapshot] = OrderedDict()
-        self.routes = [
-            Route("/v1/circuits", self._snapshot, methods=["GET"]),
-            Route("/v1/circuits/stream", self._stream, methods=["GET"]),
-        ]
-
-    @property
-    def openapi(self) -> Mapping[str, Mapping[str, Any]]:
-        """OpenAPI's path items."""
-        tool = {"name": "tool", "in": "query", "description": "Glob of tools.", "schema": {"type": "string"}}
-        last = {"name": "Last-Event-ID", "in": "header", "description": "Go on after it.", "schema": {"type": "string"}}
-        emitter = {
-            "name": "emitter_id",
-            "in": "query",
-            "description": "Your process. With a token of one tenant you get this process's probe leases.",
-            "schema": {"type": "string"},
-        }
-        records = {"type": "object", "additionalProperties": {"type": "object"}}
-        snapshot = {"type": "object", "properties": {"version": {"type": "string"}, "circuits": records}}
-        return {
-            "/v1/circuits": {
-                "get": {
-                    "summary": "The circuits now, by id.",
-                    "parameters": [tool],
-                    "responses": {
-                        "200": _documented("The circuits.", "application/json", snapshot),
-                        "304": {"description": "They are those of If-None-Match."},
-                    },
-                }
-            },
-            "/v1/circuits/stream": {
-                "get": {
-                    "summary": "The circuits, and each change of them.",
-                    "description": "Events: `snapshot`, `circuit` and `heartbeat`.",
-                    "parameters": [tool, last, emitter],
-                    "responses": {"200": _documented("Server-sent events.", "text/event-stream", {"type": "string"})},
-                }
-            },
-        }
 
     @property
     def streams(self) -> int:
@@ -117,11 +77,19 @@ class CircuitRoutes:
         """End the streams, so that their clients go to another gateway. Call it before the server waits for its requests to end."""
         self._hub.close()
 
-    async def _snapshot(self, request: Request) -> ASGIApp:
-        try:
-            seen = self._looking(request)()
-        except ProblemError as problem:
-            return _Refused(problem)
+    @route(
+        "GET",
+        "/v1/circuits",
+        FOLLOWERS,
+        (_TOOL,),
+        answers={
+            200: Reply("The circuits.", {"application/json": {"schema": CIRCUITS}}),
+            304: Reply("They are those of If-None-Match.", None),
+        },
+    )
+    async def snapshot(self, request: Request) -> Response:
+        """Show the circuits, by id."""
+        seen = self._looking(request)()
         zipped = _takes_gzip(request)
         snapshot = self._current(seen)
         headers = {"ETag": snapshot.tag, "Cache-Control": "no-cache", "Vary": _VARY}
@@ -136,13 +104,20 @@ class CircuitRoutes:
         headers["Content-Length"] = str(len(body))
         return StreamingResponse(_sliced(body), headers=headers, media_type="application/json")
 
-    async def _stream(self, request: Request) -> ASGIApp:
-        try:
-            look = self._looking(request)
-            if self._hub.streams >= self._max_streams:
-                raise _busy(f"This gateway has {self._max_streams} streams.", "Use another gateway, or wait.")
-        except ProblemError as problem:
-            return _Refused(problem)
+    @route(
+        "GET",
+        "/v1/circuits/stream",
+        FOLLOWERS,
+        (_TOOL, _LAST, _EMITTER),
+        answers={200: Reply("Server-sent events.", EVENTS)},
+        description="Events: `snapshot`, `circuit` and `heartbeat`.",
+        is_stream=True,
+    )
+    async def stream(self, request: Request) -> ASGIApp:
+        """Send the circuits, and each change of them."""
+        look = self._looking(request)
+        if self._hub.streams >= self._max_streams:
+            raise _busy(f"This gateway has {self._max_streams} streams.", "Use another gateway, or wait.")
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         admitted = partial(access_of(request.scope).still_admits, request.scope)
@@ -155,8 +130,6 @@ class CircuitRoutes:
             ProblemError: The request is refused.
         """
         principal = principal_of(request.scope)
-        if not may_follow(principal):
-            raise ProblemError(403, "This needs the role emit or read.", "Use a token with one of them.")
         globs = request.query_params.getlist("tool")
         if len(globs) > 1 or any(not 0 < len(glob) <= _LONGEST_GLOB for glob in globs):
             raise ProblemError(
@@ -209,20 +182,6 @@ class _Snapshot:
         records = [each for each in hub.changes.records.values() if seen.sees(each)]
         self.body = b"".join(snapshot_json(records, head, seen.reader))
         self.zipped: bytes | None = None
-
-
-class _Refused:
-    """An answer that refuses."""
-
-    def __init__(self, problem: ProblemError) -> None:
-        self._problem = problem
-
-    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        await self._problem.send(send)
-
-
-def _documented(description: str, media: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {"description": description, "content": {media: {"schema": schema}}}
 
 
 def _busy(detail: str, hint: str) -> ProblemError:

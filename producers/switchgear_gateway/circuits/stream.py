@@ -14,10 +14,10 @@ from urllib.parse import quote
 
 from starlette.types import Receive, Scope, Send
 
-from switchgear_access.visibility import Sight
 from switchgear_gateway.circuits.changes import Change, CircuitChanges, pieces
 from switchgear_gateway.circuits.hub import PIECE_BYTES, CircuitHub
 from switchgear_gateway.circuits.visibility import CircuitFilter
+from switchgear_http.visibility import Sight
 from switchgear_schemas.circuit_ids import circuit_id
 
 HEARTBEAT_S: Final = (10.0, 15.0)

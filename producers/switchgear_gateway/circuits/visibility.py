@@ -1,4 +1,4 @@
-"""Which circuits a client of the gateway gets: those that it may see (:mod:`switchgear_access.visibility`), of the tools that it wants."""
+"""Which circuits a client of the gateway gets: those that it may see (:mod:`switchgear_http.visibility`), of the tools that it wants."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from switchgear.policies.glob import is_glob, matches
-from switchgear_access.principal import Principal, Role
-from switchgear_access.visibility import EVERYTHING, NOTHING_NAMED, Named, Sight, covers_family
 from switchgear_gateway.circuits.changes import Change
+from switchgear_http.principal import Principal
+from switchgear_http.visibility import EVERYTHING, NOTHING_NAMED, Named, Sight, covers_family
 from switchgear_schemas.families import DEFAULT_PATTERN
 
 
@@ -70,8 +70,3 @@ class CircuitFilter:
         if change.scope == "family":
             return covers_family(self.wanted, change.tool, self.sight.family_pattern)
         return matches(self.wanted, change.tool)
-
-
-def may_follow(principal: Principal) -> bool:
-    """Return whether a client may follow circuits: with them it decides about its calls (``emit``), or shows them (``read``)."""
-    return principal.may(Role.EMIT) or principal.may(Role.READ)

@@ -13,7 +13,6 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from switchgear.runtime.throttled_log import BoundedLog
-from switchgear_access.turns import Turn
 from switchgear_gateway.otlp.calls import Calls, R, calls_in_logs, calls_in_traces
 from switchgear_gateway.otlp.context import TraceContext
 from switchgear_gateway.otlp.failures import by_trusted_text
@@ -23,6 +22,7 @@ from switchgear_gateway.otlp.records import Log, Span
 from switchgear_gateway.otlp.sources import IngestCounts
 from switchgear_gateway.otlp.submission import Result, Sender, TryAgainError
 from switchgear_gateway.otlp.unreadable import Encoding
+from switchgear_http.turns import Turn
 from switchgear_schemas import ToolExecution
 from switchgear_schemas.globs import matches
 

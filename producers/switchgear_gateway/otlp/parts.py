@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from switchgear_access.json_cost import commas_in
 from switchgear_gateway.otlp.unreadable import Encoding, TooManyRecordsError, UnreadableBodyError
+from switchgear_http.json_cost import commas_in
 
 MAX_RECORDS: Final = 20_000
 """Spans or log records in one request, and as many resources and scopes. Exporters send at most a few thousand."""

@@ -13,40 +13,49 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from switchgear_access.problem import MEDIA_TYPE, ProblemError
 from switchgear_gateway.bodies import Budget, read_body
 from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES
 from switchgear_gateway.otlp.ingest import Answer, Ingest, cost_of_calls
-from switchgear_gateway.otlp.submission import NotAllowedError, Sender, SenderOf, TryAgainError
+from switchgear_gateway.otlp.submission import Sender, TryAgainError
 from switchgear_gateway.otlp.unreadable import Encoding, TooManyRecordsError, UnreadableBodyError
+from switchgear_http.middleware import principal_of
+from switchgear_http.principal import Principal, Role
+from switchgear_http.problem import ProblemError
+from switchgear_http.routing import Handlers, Reply, route
 from switchgear_schemas.errors import SwitchgearError
 
 _TYPES: Final[dict[str, Encoding]] = {"application/x-protobuf": "protobuf", "application/json": "json"}
+_FORMATS: Final = {
+    media: {"schema": {"type": "object" if encoding == "json" else "string"}} for media, encoding in _TYPES.items()
+}
+_TAKEN: Final = {200: Reply("Taken, perhaps in part.", _FORMATS)}
 
 
-class OtlpReceiver:
-    """The handlers. Add :meth:`traces` and :meth:`logs` to an application as routes for POST.
+class OtlpReceiver(Handlers):
+    """The handlers.
 
     An answer has the format of its request: protobuf or JSON. Errors are problem details (RFC 9457). Exporters send a request again
     after 429, 502, 503 and 504 only, so 503 means that some executions were not acknowledged.
 
     Args:
         ingest: What takes the spans and records.
-        sender_of: Returns who sent a request.
+        sender_of: Returns the sender for a client.
         budget: Bounds the bodies of all requests.
     """
 
-    def __init__(self, ingest: Ingest, sender_of: SenderOf, *, budget: Budget) -> None:
+    def __init__(self, ingest: Ingest, sender_of: Callable[[Principal], Sender], *, budget: Budget) -> None:
         self._ingest = ingest
         self._sender_of = sender_of
         self._budget = budget
 
+    @route("POST", "/v1/traces", Role.EMIT, body=_FORMATS, answers=_TAKEN)
     async def traces(self, request: Request) -> Response:
-        """Take an ``ExportTraceServiceRequest``."""
+        """Take an OTLP ExportTraceServiceRequest."""
         return await self._answered(request, self._ingest.traces, _trace_response)
 
+    @route("POST", "/v1/logs", Role.EMIT, body=_FORMATS, answers=_TAKEN)
     async def logs(self, request: Request) -> Response:
-        """Take an ``ExportLogsServiceRequest``."""
+        """Take an OTLP ExportLogsServiceRequest."""
         return await self._answered(request, self._ingest.logs, _log_response)
 
     async def _answered(
@@ -56,15 +65,14 @@ class OtlpReceiver:
         response: Callable[[Answer], Message],
     ) -> Response:
         try:
-            sender = await self._sender_of(request.headers)
+            sender = self._sender_of(principal_of(request.scope))
             encoding = _encoding(request)
             with self._budget.request(sender.client) as held:
                 body = await read_body(request, held, limit=MAX_BODY_BYTES)
                 held.add(cost_of_calls(body))
                 answer = await take(body, encoding, sender)
         except SwitchgearError as error:
-            problem = _problem(error)
-            return Response(problem.body, problem.status, problem.headers, MEDIA_TYPE)
+            raise _problem(error) from None
         answered = response(answer)
         if encoding == "json":
             return Response(json_format.MessageToJson(answered, indent=None), media_type="application/json")
@@ -103,9 +111,6 @@ def _problem(error: SwitchgearError) -> ProblemError:
     """
     if isinstance(error, ProblemError):
         return error
-    if isinstance(error, NotAllowedError):
-        headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
-        return ProblemError(error.status, error.message, error.hint, headers)
     if isinstance(error, TryAgainError):
         retry_after = str(max(1, math.ceil(error.retry_after_s)))
         return ProblemError(503, error.message, error.hint, {"Retry-After": retry_after})

@@ -11,7 +11,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from starlette.responses import Response
 
 from switchgear.policies import PolicyError
-from switchgear_access.problem import MEDIA_TYPE, ProblemError, encoded, members
+from switchgear_http.problem import ProblemError
 from switchgear_schemas.errors import BrokerUnavailableError, StoreUnavailableError, SwitchgearError
 from switchgear_schemas.visible import escaped
 from switchgear_sinks.api.readonly import SqlFailedError, SqlLimitError, SqlRefusedError
@@ -66,30 +66,31 @@ def json_answer(content: Any, status: int = 200, headers: Mapping[str, str] | No
     return Response(text, status_code=status, media_type="application/json", headers=headers)
 
 
-def error_answer(message: str, status: int, hint: str = "") -> Response:
-    """Return a response with problem details. ``error`` is the same as ``detail``, for older clients."""
-    content = members(status, message) | {"error": message, "hint": hint}
-    return Response(encoded(content), status_code=status, media_type=MEDIA_TYPE)
-
-
-def answer_to(error: Exception) -> Response:
-    """Return the answer to an error. An unexpected one is logged and answered with 500."""
+def problem_of(error: Exception) -> ProblemError | None:
+    """Return the answer to an error of a handler; None if it is a defect."""
+    if isinstance(error, ProblemError):
+        return _problem(error.status, error.message, error.hint, error.headers)
     if isinstance(error, SwitchgearError):
         status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-        problem = error if isinstance(error, ProblemError) else None
-        answer = error_answer(error.message, status if problem is None else problem.status, error.hint)
-        answer.headers.update({} if problem is None else problem.headers)
-        return answer
+        return _problem(status, error.message, error.hint)
+    return _of_clickhouse(error)
+
+
+def _of_clickhouse(error: Exception) -> ProblemError | None:
     if isinstance(error, TimeoutError):
-        return error_answer("ClickHouse did not answer in time.", 504, "Narrow the time range, or try again.")
+        return _problem(504, "ClickHouse did not answer in time.", "Narrow the time range, or try again.")
     if isinstance(error, ClickHouseError):
         if clickhouse_code(error) == UNKNOWN_TABLE:
-            return error_answer(
-                "The tables do not exist yet.", 503, "The sink creates them when it starts; try again in a moment."
+            return _problem(
+                503, "The tables do not exist yet.", "The sink creates them when it starts; try again in a moment."
             )
         log.error("clickhouse refused a read", error=clickhouse_message(error))
-        return error_answer(f"ClickHouse: {clickhouse_message(error)}", 503, "Try again; the log of the API has more.")
+        return _problem(503, f"ClickHouse: {clickhouse_message(error)}", "Try again; the log of the API has more.")
     if isinstance(error, OSError):
-        return error_answer(f"ClickHouse cannot be reached: {error}.", 503, "Start it; nothing is lost meanwhile.")
-    log.error("request failed", exc_info=error)
-    return error_answer("The request failed for an unexpected reason.", 500, "The log of the API has the details.")
+        return _problem(503, f"ClickHouse cannot be reached: {error}.", "Start it; nothing is lost meanwhile.")
+    return None
+
+
+def _problem(status: int, detail: str, hint: str, headers: Mapping[str, str] | None = None) -> ProblemError:
+    """Return problem details. ``error`` is the same as ``detail``, for older clients."""
+    return ProblemError(status, detail, hint, headers, {"error": detail, "hint": hint})

@@ -2,84 +2,34 @@
 
 from __future__ import annotations
 
-import re
-import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import Scope
 
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.cors import Origins
-from switchgear_access.headers import SecurityHeaders
-from switchgear_access.hosts import KnownHosts
-from switchgear_access.limits import Limits
-from switchgear_access.middleware import AccessControl
-from switchgear_access.principal import Role
-from switchgear_access.sessions import Sessions
+from switchgear_http.application import create_application
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.cors import Origins
+from switchgear_http.headers import SecurityHeaders
+from switchgear_http.hosts import KnownHosts
+from switchgear_http.limits import Limits
+from switchgear_http.meter import Meter
+from switchgear_http.middleware import AccessControl
+from switchgear_http.principal import Role
+from switchgear_http.routing import Routes
+from switchgear_http.sessions import Sessions
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.api.answers import answer_to, error_answer
+from switchgear_sinks.api.answers import problem_of
 from switchgear_sinks.api.console.console import Console
 from switchgear_sinks.api.console.login import Login
-from switchgear_sinks.api.openapi import openapi
+from switchgear_sinks.api.openapi import openapi_of
 from switchgear_sinks.api.reads import Reads
-from switchgear_sinks.api.retention import RetentionRoute
+from switchgear_sinks.api.retention import RetentionRoutes
 from switchgear_sinks.api.sql import SqlRoute
 from switchgear_sinks.console import ConsolePages
-from switchgear_sinks.probes import Probes
+from switchgear_sinks.probes import probes_of
 from switchgear_sinks.store import Store
-
-_STREAM: Final = "/v1/console/live"
-_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_QUESTIONS: Final = frozenset({("POST", "/v1/sql"), ("POST", "/v1/policies/replay")})
-"""Requests with a body that change nothing."""
-Handler = Callable[[Request], Awaitable[Response]]
-_PUBLIC: Final = frozenset({"/v1/session"})
-"""The handler looks at the login itself."""
-_GUARDED: Final = ("/v1/", "/metrics", "/openapi.json")
-"""All others are health checks, the console's pages and the login, which have no data."""
-
-
-class _Route(Route):
-    """A route in whose path the name of a tool may have line feeds. Starlette's names end there, and ignore one at the end."""
-
-    def __init__(self, path: str, handler: Handler, methods: list[str]) -> None:
-        super().__init__(path, handler, methods=methods)
-        self.path_regex = re.compile(self.path_regex.pattern.removesuffix("$") + r"\Z", re.DOTALL)
-
-
-class Meter:
-    """Counts requests by route, with their durations and statuses."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._requests = Counter(
-            "switchgear_api_requests", "Requests answered.", ("route", "status"), registry=registry
-        )
-        self._seconds = Histogram("switchgear_api_request_seconds", "Time to answer.", ("route",), registry=registry)
-
-    def over(self, route: str, handler: Handler) -> Handler:
-        """Return the handler with metrics, and with its errors turned into answers."""
-
-        async def measured(request: Request) -> Response:
-            started = time.perf_counter()
-            try:
-                answer = await handler(request)
-            except HTTPException:
-                raise
-            except Exception as error:  # noqa: BLE001 - the outermost handler: every error is logged and becomes an answer
-                answer = answer_to(error)
-            self._requests.labels(route, str(answer.status_code)).inc()
-            self._seconds.labels(route).observe(time.perf_counter() - started)
-            return answer
-
-        return measured
 
 
 def create_app(
@@ -109,78 +59,36 @@ def create_app(
     console = console or Console(store, settings, follow=False)
     secret = settings.access_session_secret
     sessions = sessions or Sessions(None if secret is None else secret.get_secret_value())
-    login = Login(settings, sessions)
-    meter, probes = Meter(registry), Probes(store, registry, readiness)
-    reads = Reads(store, settings, console.components)
-    handlers: tuple[tuple[str, Handler, str], ...] = (
+    declared = [
         *console.routes,
-        ("/v1/session", login.session, "GET POST DELETE"),
-        ("/login/oidc", login.begin_oidc, "GET"),
-        ("/login/oidc/callback", login.finish_oidc, "GET"),
-        ("/v1/tools", reads.tools, "GET"),
-        ("/v1/tools/{name:path}", reads.tool, "GET"),
-        ("/v1/circuits", reads.circuits, "GET"),
-        ("/v1/circuits/{circuit_id:path}/history", reads.circuit_history, "GET"),
-        ("/v1/circuits/{circuit_id:path}", reads.circuit, "GET"),
-        ("/v1/slow", reads.slow, "GET"),
-        ("/v1/errors", reads.errors, "GET"),
-        ("/v1/stored", reads.stored, "GET"),
-        ("/v1/emitters", reads.emitters, "GET"),
-        ("/v1/sql", SqlRoute(store, settings), "POST"),
-        ("/v1/retention", RetentionRoute(store, settings), "GET PUT DELETE"),
-        ("/openapi.json", openapi, "GET"),
-        ("/healthz", probes.healthz, "GET"),
-        ("/readyz", probes.readyz, "GET"),
-        ("/metrics", probes.metrics, "GET"),
-    )
-    return Starlette(
-        routes=[
-            *(_Route(path, meter.over(path, handler), methods.split()) for path, handler, methods in handlers),
-            *ConsolePages().routes,
-        ],
-        exception_handlers={HTTPException: _http_error},
+        *Login(settings, sessions).routes,
+        *Reads(store, settings, console.components).routes,
+        *SqlRoute(store, settings).routes,
+        *RetentionRoutes(store, settings).routes,
+        *probes_of(store, registry, readiness).routes,
+    ]
+    routes = Routes([*declared, openapi_of(declared).route], guarded="/v1/", unknown=(Role.READ,))
+    return create_application(
+        routes,
+        pages=ConsolePages().routes,
+        elsewhere="Try /v1/tools, /v1/circuits, /v1/slow, /v1/errors.",
+        meter=Meter(registry, "api"),
+        problem_of=problem_of,
         middleware=[
             Middleware(SecurityHeaders),
             Middleware(
                 AccessControl,
                 authenticator=authenticator or Authenticator.of(settings),
                 hosts=KnownHosts(settings.api_allowed_hosts, settings.api_http, "SWITCHGEAR_API_ALLOWED_HOSTS"),
-                role_of=role_of,
+                role_of=routes.role_of,
                 limits=Limits(
                     settings.access_requests_per_token,
                     settings.access_requests_per_address,
                     streams_per_token=settings.api_streams_per_token,
                 ),
                 origins=Origins(settings.access_cors_origins),
-                is_stream=lambda scope: scope["path"] == _STREAM,
+                is_stream=routes.is_stream,
                 sessions=sessions,
             ),
         ],
     )
-
-
-def role_of(scope: Scope) -> Role | None:
-    """Return the role that a request needs."""
-    path, method = scope["path"], scope["method"]
-    if path in _PUBLIC or not path.startswith(_GUARDED):
-        return None
-    if path == "/v1/retention" and method in {"PUT", "DELETE"}:
-        return Role.ADMIN
-    if method not in _READING and (method, path) not in _QUESTIONS:
-        return Role.OPERATE
-    return Role.READ
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    if status == 404:
-        return error_answer(
-            f"There is nothing at {request.url.path}.", 404, "Try /v1/tools, /v1/circuits, /v1/slow, /v1/errors."
-        )
-    if status == 405:
-        headers = getattr(error, "headers", None) or {}
-        message = f"{request.method} is not possible at {request.url.path}."
-        answer = error_answer(message, 405, f"Use {headers.get('Allow', '')}.")
-        answer.headers.update(headers)
-        return answer
-    return error_answer(str(getattr(error, "detail", error)), status)

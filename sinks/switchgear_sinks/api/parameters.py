@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Final, Self, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from switchgear_access.json_cost import is_dear
+from switchgear_http.json_cost import is_dear
+from switchgear_http.routing import Parameter, route_of
 from switchgear_sinks.api.answers import BadRequestError
 
 MAX_LIMIT: Final = 10_000
@@ -18,6 +19,38 @@ _TRUE: Final = frozenset({"1", "true", "yes"})
 _FALSE: Final = frozenset({"0", "false", "no", ""})
 
 _Body = TypeVar("_Body")
+_KNOWN: Final[dict[str, tuple[str, str]]] = {
+    "after": ("string", "The cursor `next` of the page before."),
+    "class": ("string", "Only calls with this error class."),
+    "component": ("string", "Only letters of the `worker` or the `sink`."),
+    "field": ("string", "Only letters about this field."),
+    "format": ("string", "`json`, or a file: `csv` or `parquet`."),
+    "history": ("boolean", "1: the records, newest first."),
+    "hours": ("number", "Hours to look back."),
+    "limit": ("integer", "Most items of an answer."),
+    "minutes": ("integer", "Whole minutes of the window, the present one included."),
+    "new_rows_only": ("boolean", "1: leave the stored rows as they are."),
+    "next": ("string", "Path of this server to go to after the login."),
+    "reason": ("string", "Only letters whose reason has this text."),
+    "service": ("string", "Only calls of this service."),
+    "session": ("string", "Only calls of this session."),
+    "since": ("string", "A time, in UTC unless it has an offset. By default 24 hours ago."),
+    "status": ("string", "`success`, `error`, `timeout`, `cancelled` or `rejected`."),
+    "subject": ("string", "Only actions on this circuit, policy or letter."),
+    "tenant": ("string", "Only this tenant's calls."),
+    "troubled": ("boolean", "1: only the tools in trouble, with the totals of all."),
+    "text": ("string", "Only calls with this text in the error, the tool's name or the metadata."),
+    "threshold_ms": ("number", "Only calls that took longer, in milliseconds."),
+    "tool": ("string", "Only this tool."),
+    "until": ("string", "A time, as `since`. By default now."),
+    "user": ("string", "Only calls of this user."),
+}
+"""Type and description of every parameter, by its name."""
+
+
+def query(names: str) -> tuple[Parameter, ...]:
+    """Return the parameters of a route's query, by their names with spaces between them."""
+    return tuple(Parameter(name, _KNOWN[name][1], _KNOWN[name][0]) for name in names.split())
 
 
 class Parameters:
@@ -44,6 +77,15 @@ class Parameters:
                 )
                 raise BadRequestError(f"Unknown parameter {name}.", hint=hint)
         self._given = given
+
+    @classmethod
+    def of(cls, request: Request) -> Self:
+        """Return the parameters of a request to a route.
+
+        Raises:
+            BadRequestError: The route does not know a name.
+        """
+        return cls(request.query_params, route_of(request).query)
 
     def text(self, name: str) -> str | None:
         """Return a text; None if it is absent or empty."""
@@ -84,20 +126,19 @@ class Parameters:
         return value
 
 
-async def json_body(request: Request, kind: type[_Body], sample: str, known: tuple[str, ...] = ()) -> _Body:
+async def json_body(request: Request, kind: type[_Body], sample: str) -> _Body:
     """Return the JSON body of a request as ``kind``.
 
     Args:
         request: The request.
         kind: The form of the body.
         sample: The hint of an error: it shows a valid body.
-        known: The query parameters that this route knows. One that belongs into the body must not be ignored: ``?dry_run=1``.
 
     Raises:
         BadRequestError: The content type is not JSON, the body has another form or too many values, or the route does not know a query
             parameter.
     """
-    Parameters(request.query_params, known)
+    Parameters.of(request)  # one that belongs into the body must not be ignored: ?dry_run=1
     # A browser sends this type to another site only with its consent, so a web page can't use a local Switchgear.
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise BadRequestError("The content type must be application/json.", hint=sample)

@@ -10,12 +10,14 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from switchgear_access.visibility import Named, Sight
+from switchgear_http.principal import Role
+from switchgear_http.routing import Handlers, Reply, route
+from switchgear_http.visibility import CIRCUITS, Named, Sight
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import NotFoundError, json_answer
 from switchgear_sinks.api.console.components import Components
-from switchgear_sinks.api.parameters import Parameters
+from switchgear_sinks.api.parameters import Parameters, query
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.health import ToolHealthService
 from switchgear_sinks.repository import CircuitsRepository, EmittersRepository, ToolMetricsRepository
@@ -23,10 +25,16 @@ from switchgear_sinks.repository.local_circuits import WITHIN as LOCAL_WITHIN
 from switchgear_sinks.store import Store
 
 OPENS_WITHIN = timedelta(hours=24)
+_CIRCUITS = {
+    200: Reply(
+        "The circuits, or with `history` their records.",
+        {"application/json": {"schema": {"anyOf": [CIRCUITS, {"type": "object", "required": ["history"]}]}}},
+    )
+}
 _HISTORY = "The history of circuits, which all tenants share,"
 
 
-class Reads:
+class Reads(Handlers):
     """Handlers over one store. Nothing is cached.
 
     Args:
@@ -42,18 +50,23 @@ class Reads:
         self._components = components
         self._circuits = CircuitsRepository(store)
 
+    @route("GET", "/v1/tools", Role.READ, query("hours tenant"))
     async def tools(self, request: Request) -> Response:
-        """Answer ``GET /v1/tools?hours=1``: the health of every tool, a SystemHealthReport."""
-        given = Parameters(request.query_params, ("hours", "tenant"))
+        """List the health of every tool.
+
+        The answer is a SystemHealthReport.
+        """
+        given = Parameters.of(request)
         hours = given.hours(1.0) or 1.0
         rights = Rights.of(request)
         service = ToolHealthService(self._store, self._repository(rights, given), seen=_seen_in_reports(rights))
         report = rights.visible_report(await service.check_all_tools_health(hours))
         return json_answer({"hours": hours} | report.to_dict())
 
+    @route("GET", "/v1/tools/{name:path}", Role.READ, query("hours tenant"))
     async def tool(self, request: Request) -> Response:
-        """Answer ``GET /v1/tools/{name}?hours=1``: the report, statistics, errors, circuits and last calls of one tool."""
-        given = Parameters(request.query_params, ("hours", "tenant"))
+        """Show the health, statistics and last calls of a tool."""
+        given = Parameters.of(request)
         name: str = request.path_params["name"]
         hours = given.hours(1.0) or 1.0
         now = datetime.now(UTC)
@@ -81,13 +94,15 @@ class Reads:
             }
         )
 
+    @route("GET", "/v1/circuits", Role.READ, query("history limit tool"), answers=_CIRCUITS)
     async def circuits(self, request: Request) -> Response:
-        """Answer ``GET /v1/circuits``: the state of every circuit, or with ``?history=1`` the records, newest first.
+        """Show the state of every circuit, by id.
 
-        ``circuits`` are the fleet's circuits. ``local_circuits`` are those that processes opened on their own evidence. ``problems`` says which
-        part of the system does not work, so that the circuits may be old.
+        ``circuits`` are the fleet's circuits, those that refuse calls first. ``local_circuits`` are those that processes opened on their
+        own evidence. ``problems`` says which part of the system does not work, so that the circuits may be old. With ``?history=1`` the
+        answer has the records, newest first.
         """
-        given = Parameters(request.query_params, ("history", "limit", "tool"))
+        given = Parameters.of(request)
         rights, tool = Rights.of(request), given.text("tool")
         now = datetime.now(UTC)
         if given.flag("history"):
@@ -102,11 +117,13 @@ class Reads:
         )
         local["local_circuits"] = rights.visible(local["local_circuits"])
         problems = self._components.problems(named=rights.unrestricted)
-        return json_answer({"circuits": circuits, "problems": problems, "checked_at": now} | local)
+        by_id = {each["circuit_id"]: each for each in circuits}
+        return json_answer({"circuits": by_id, "problems": problems, "checked_at": now} | local)
 
+    @route("GET", "/v1/circuits/{circuit_id:path}", Role.READ, query("history limit"))
     async def circuit(self, request: Request) -> Response:
-        """Answer ``GET /v1/circuits/{id}``: one circuit."""
-        given = Parameters(request.query_params, ("history", "limit"))
+        """Show a circuit."""
+        given = Parameters.of(request)
         circuit_id: str = request.path_params["circuit_id"]
         rights, name = Rights.of(request), read_circuit_id(circuit_id).name
         _check_circuit(request, circuit_id)
@@ -121,16 +138,18 @@ class Reads:
             raise await self._no_circuit(circuit_id, rights)
         return json_answer({"circuit": found[0], "checked_at": now})
 
+    @route("GET", "/v1/circuits/{circuit_id:path}/history", Role.READ, query("limit"))
     async def circuit_history(self, request: Request) -> Response:
-        """Answer ``GET /v1/circuits/{id}/history``: the records of a circuit, newest first."""
+        """List the records of a circuit, newest first."""
         circuit_id: str = request.path_params["circuit_id"]
         Rights.of(request).check_all_tenants(_HISTORY)
         _check_circuit(request, circuit_id)
-        return await self._history(circuit_id, Parameters(request.query_params, ("limit",)))
+        return await self._history(circuit_id, Parameters.of(request))
 
+    @route("GET", "/v1/slow", Role.READ, query("threshold_ms limit tool hours tenant"))
     async def slow(self, request: Request) -> Response:
-        """Answer ``GET /v1/slow?threshold_ms=5000&limit=20``: the slowest calls."""
-        given = Parameters(request.query_params, ("threshold_ms", "limit", "tool", "hours", "tenant"))
+        """List the slowest calls."""
+        given = Parameters.of(request)
         threshold_ms = given.number("threshold_ms", 5000, 0, 1e12)
         hours = given.hours(None)
         rights = Rights.of(request)
@@ -141,16 +160,18 @@ class Reads:
         )
         return json_answer({"threshold_ms": threshold_ms, "executions": [call.to_dict() for call in calls]})
 
+    @route("GET", "/v1/stored", Role.READ)
     async def stored(self, request: Request) -> Response:
-        """Answer ``GET /v1/stored``: the number of stored events."""
-        Parameters(request.query_params, ())
+        """Count the stored events."""
+        Parameters.of(request)
         Rights.of(request).check_unrestricted("The number of all stored events")
         found = await self._store.query("SELECT count() FROM tool_metrics")
         return json_answer({"events": found.result_rows[0][0]})
 
+    @route("GET", "/v1/emitters", Role.READ, query("hours tenant"))
     async def emitters(self, request: Request) -> Response:
-        """Answer ``GET /v1/emitters?hours=24``: the processes whose clock is wrong, and what to do."""
-        given = Parameters(request.query_params, ("hours", "tenant"))
+        """List the processes whose clock is wrong."""
+        given = Parameters.of(request)
         rights = Rights.of(request)
         rights.check_unrestricted_tools("The clocks of processes")
         hours, now = given.hours(24.0) or 24.0, datetime.now(UTC)
@@ -159,9 +180,10 @@ class Reads:
         found = await repository.wrong_clocks(now - timedelta(hours=hours))
         return json_answer({"hours": hours, "emitters": found, "checked_at": now})
 
+    @route("GET", "/v1/errors", Role.READ, query("tool limit tenant"))
     async def errors(self, request: Request) -> Response:
-        """Answer ``GET /v1/errors?tool=&limit=10``: the newest errors and timeouts."""
-        given = Parameters(request.query_params, ("tool", "limit", "tenant"))
+        """List the newest errors."""
+        given = Parameters.of(request)
         rights = Rights.of(request)
         rights.check_tool(given.text("tool"))
         calls = await self._repository(rights, given).get_recent_errors(given.text("tool"), given.limit(10))

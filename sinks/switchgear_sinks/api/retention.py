@@ -15,17 +15,20 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from switchgear_access.hosts import host_name, is_loopback
+from switchgear_http.hosts import host_name, is_loopback
+from switchgear_http.principal import Role
+from switchgear_http.routing import Handlers, route
 from switchgear_schemas.errors import StoreUnavailableError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import ForbiddenError, json_answer
 from switchgear_sinks.api.console.audit import Action, Audit
-from switchgear_sinks.api.parameters import Parameters, json_body
+from switchgear_sinks.api.parameters import Parameters, json_body, query
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.clickhouse_errors import NOT_ALLOWED, clickhouse_code
 from switchgear_sinks.migrations import Layout, RetentionRules, change_retention, read_rules
 from switchgear_sinks.store import Database, Store
 
+_PATH: Final = "/v1/retention"
 CHANGE_LIMIT_S: Final = 100.0
 _SAMPLE: Final = 'Send {"days": 30, "tenant": null, "new_rows_only": false} as application/json; only days is required.'
 
@@ -38,8 +41,8 @@ class RetentionBody(msgspec.Struct, forbid_unknown_fields=True):
     new_rows_only: bool = False
 
 
-class RetentionRoute:
-    """The handler. Every answer has the rules in force, and the location of the store as ``store``."""
+class RetentionRoutes(Handlers):
+    """The handlers. Every answer has the rules in force, and the location of the store as ``store``."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
@@ -47,21 +50,27 @@ class RetentionRoute:
         self._audit = Audit(Database(store))
         self._turn = asyncio.Lock()
 
-    async def __call__(self, request: Request) -> Response:
-        """Answer ``GET``; ``PUT`` with a :class:`RetentionBody`; ``DELETE ?tenant=&new_rows_only=1``, which removes a rule."""
-        rights = Rights.of(request)
-        rights.check_unrestricted("The rules, which name every tenant,")
-        if rights.local and request.method != "GET":
-            _only_this_machine(request)
-        if request.method == "PUT":
-            body = await json_body(request, RetentionBody, _SAMPLE)
-            return self._answer(await self._change(request, body.tenant, body.days, new_rows_only=body.new_rows_only))
-        if request.method == "DELETE":
-            given = Parameters(request.query_params, ("tenant", "new_rows_only"))
-            tenant = request.query_params.get("tenant")  # "" is the tenant of rows without one
-            return self._answer(await self._change(request, tenant, None, new_rows_only=given.flag("new_rows_only")))
-        Parameters(request.query_params, ())
+    @route("GET", _PATH, Role.READ)
+    async def show(self, request: Request) -> Response:
+        """Show how long rows are kept."""
+        _check_rights(request)
+        Parameters.of(request)
         return self._answer(await read_rules(self._store, self._layout.retention_days))
+
+    @route("PUT", _PATH, Role.ADMIN, body=RetentionBody)
+    async def put(self, request: Request) -> Response:
+        """Change how long rows are kept."""
+        _check_rights(request)
+        body = await json_body(request, RetentionBody, _SAMPLE)
+        return self._answer(await self._change(request, body.tenant, body.days, new_rows_only=body.new_rows_only))
+
+    @route("DELETE", _PATH, Role.ADMIN, query("tenant new_rows_only"))
+    async def delete(self, request: Request) -> Response:
+        """Remove a rule of the retention."""
+        _check_rights(request)
+        given = Parameters.of(request)
+        tenant = request.query_params.get("tenant")  # "" is the tenant of rows without one
+        return self._answer(await self._change(request, tenant, None, new_rows_only=given.flag("new_rows_only")))
 
     async def _change(
         self, request: Request, tenant: str | None, days: int | None, *, new_rows_only: bool
@@ -93,6 +102,13 @@ class RetentionRoute:
 
     def _answer(self, rules: RetentionRules) -> Response:
         return json_answer(rules.to_dict() | {"store": str(self._store.location)})
+
+
+def _check_rights(request: Request) -> None:
+    rights = Rights.of(request)
+    rights.check_unrestricted("The rules, which name every tenant,")
+    if rights.local and request.method in {"PUT", "DELETE"}:
+        _only_this_machine(request)
 
 
 def _only_this_machine(request: Request) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from starlette.requests import Request
 
-from switchgear_access.middleware import principal_of
-from switchgear_access.principal import LOCAL, Principal, Role
-from switchgear_access.visibility import NOTHING_NAMED, Named, Sight
+from switchgear_http.middleware import principal_of
+from switchgear_http.principal import LOCAL, Principal, Role
+from switchgear_http.visibility import NOTHING_NAMED, Named, Sight
 from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.health import SystemHealthReport
 from switchgear_sinks.api.answers import ForbiddenError

@@ -10,9 +10,11 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
+from switchgear_http.principal import Role
+from switchgear_http.routing import Handlers, route
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import BadRequestError, BusyError, json_answer
-from switchgear_sinks.api.parameters import Parameters, json_body
+from switchgear_sinks.api.parameters import Parameters, json_body, query
 from switchgear_sinks.api.readonly import ReadOnlySql
 from switchgear_sinks.api.readonly.access import sql_access
 from switchgear_sinks.api.readonly.runner import CSV
@@ -40,7 +42,7 @@ class SqlBody(msgspec.Struct, forbid_unknown_fields=True):
     query: str
 
 
-class SqlRoute:
+class SqlRoute(Handlers):
     """The handler. At most :data:`AT_ONCE` queries run. Others wait for as long as a query may take."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -56,13 +58,17 @@ class SqlRoute:
         self._answer_s = settings.sql_max_seconds + GRACE_S  # the engine's own limits end a query earlier
         self._running = asyncio.Semaphore(AT_ONCE)
 
+    @route("POST", "/v1/sql", Role.READ, query("format"), body=SqlBody)
     async def __call__(self, request: Request) -> Response:
-        """Answer ``{columns: [{name, type}], rows, row_count, truncated, elapsed_s}``, or with ``?format=csv|parquet`` a file."""
-        fmt = Parameters(request.query_params, ("format",)).text("format") or "json"
+        """Run a read-only query.
+
+        The answer is ``{columns: [{name, type}], rows, row_count, truncated, elapsed_s}``, or with ``?format=csv|parquet`` a file.
+        """
+        fmt = Parameters.of(request).text("format") or "json"
         if fmt not in ("json", *_FILES):
             raise BadRequestError(f"format must be json, csv or parquet, got {fmt[:40]!r}.")
         Rights.of(request).check_unrestricted("SQL, which reaches every row,")
-        body = await json_body(request, SqlBody, _SAMPLE, ("format",))
+        body = await json_body(request, SqlBody, _SAMPLE)
         try:
             await asyncio.wait_for(self._running.acquire(), self._wait_s)
         except TimeoutError:

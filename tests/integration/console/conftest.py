@@ -12,8 +12,8 @@ from uuid import uuid4
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from switchgear_access.principal import Role
-from switchgear_access.tokens import new_token, with_token
+from switchgear_http.principal import Role
+from switchgear_http.tokens import new_token, with_token
 from switchgear_schemas.settings import load_settings
 from tests.support.browser import NARROW, WIDE, Window, running_browser
 from tests.support.up import Up

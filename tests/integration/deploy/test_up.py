@@ -13,8 +13,8 @@ import psutil
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from switchgear_access.principal import Role
-from switchgear_access.tokens import new_token, with_token
+from switchgear_http.principal import Role
+from switchgear_http.tokens import new_token, with_token
 from switchgear_schemas.settings import load_settings
 from tests.support.limits import READY_S
 from tests.support.processes import environment, run, switchgear

@@ -22,13 +22,12 @@ from prometheus_client import CollectorRegistry
 from switchgear import Switchgear
 from switchgear.telemetry.prometheus import CallCounts, SwitchgearCollector
 from switchgear.telemetry.registry import process_registry
-from switchgear_access.authenticator import Authenticator
 from switchgear_alerts.metrics import AlertsMetrics
 from switchgear_gateway.app import create_app as create_gateway
-from switchgear_gateway.bodies import Budget
 from switchgear_gateway.otlp.ingest import Ingest
-from switchgear_gateway.otlp_routes import OtlpRoutes, Senders
+from switchgear_gateway.otlp_routes import OtlpRoutes
 from switchgear_gateway.publisher import Publisher
+from switchgear_http.authenticator import Authenticator
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
 from switchgear_sinks.writer import WriterMetrics
@@ -56,8 +55,8 @@ def registries(folder: Path) -> Iterator[CollectorRegistry]:
     create_app(SimpleNamespace(folder=None, embedded=False), Settings(), registry=sink)
     yield sink
     gateway = process_registry("gateway")
-    publisher = Publisher(Settings(), gateway)
-    part = OtlpRoutes(Ingest(), Senders(Authenticator.of(Settings()), publisher), Budget(), gateway)
+    Publisher(Settings(), gateway)
+    part = OtlpRoutes(Ingest(), gateway)
     create_gateway([part], Settings(), registry=gateway, authenticator=Authenticator.of(Settings()))
     yield gateway
     yield AlertsMetrics(["chat"]).registry

@@ -13,15 +13,15 @@ from prometheus_client import CollectorRegistry
 import switchgear
 import switchgear.testing
 from switchgear.classify.tool_failure import tool_failure
-from switchgear_access.authenticator import Authenticator
-from switchgear_gateway.app import role_of
 from switchgear_gateway.decide import DecideRequest, Refused
-from switchgear_gateway.openapi import OpenApiRoute
+from switchgear_gateway.openapi import openapi_of
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp_routes import Senders
 from switchgear_gateway.outcomes import OutcomeRequest
 from switchgear_gateway.publisher import Publisher
 from switchgear_gateway.service import Fleet, parts_of
+from switchgear_gateway.shared import Shared
+from switchgear_http.authenticator import Authenticator
 from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy, Cusum
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
@@ -52,16 +52,12 @@ async def test_gateway_page_has_every_route_and_its_roles():
     named = re.findall(r"^\| `(GET|POST) ([^`]+)` \| .* \| (.*) \|$", page, re.MULTILINE)
     settings, registry = Settings(), CollectorRegistry()
     fleet, publisher = Fleet(settings), Publisher(settings, registry)
-    parts = parts_of(Settings(), fleet, publisher, Ingest(), Senders(Authenticator(), publisher), registry)
-    served = {
-        (method, route.path)
-        for part in (*parts, OpenApiRoute(parts))
-        for route in part.routes
-        for method in route.methods - {"HEAD"}
-    }
-    assert {(method, path) for method, path, _ in named} == served
+    parts = parts_of(Settings(), fleet, publisher, Ingest(), Senders(Authenticator(), publisher, Shared()), registry)
+    declared = [route for part in parts for route in part.routes]
+    served = {(route.method, route.path): route.roles for route in (*declared, openapi_of(declared).route)}
+    assert {(method, path) for method, path, _ in named} == served.keys()
     for method, path, roles in named:
-        needed = role_of({"path": path, "method": method})
+        needed = served[method, path]
         assert roles == (" or ".join(f"`{role}`" for role in needed) if needed else "none"), path
     await fleet.gear.aclose()
 

@@ -10,12 +10,13 @@ import pytest
 
 from switchgear import BreakerPolicy
 from switchgear.testing import InMemoryFleet
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.principal import LOCAL
 from switchgear_gateway.checking import check_executions
 from switchgear_gateway.names import any_name, check_name, name_check
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp_routes import Senders
+from switchgear_gateway.shared import Shared
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.principal import LOCAL
 from switchgear_schemas.enums import MAX_NAME_LENGTH
 from switchgear_schemas.errors import InvalidExecutionError
 from tests.support.gateways import GatewayClient, gateway
@@ -44,7 +45,9 @@ REFUSED = [text for text in TEXTS if not allowed(text)]
 def client(names: Any = check_name) -> GatewayClient:
     """A client of a gateway whose fleet opens at the first failure."""
     fleet = InMemoryFleet(ONE)
-    return GatewayClient(gateway(fleet.gear("gateway"), MemorySubmit(fleet), wall=fleet.clock.wall, names=names))
+    return GatewayClient(
+        gateway(fleet.gear("gateway"), MemorySubmit(fleet), wall=fleet.clock.wall, shared=Shared(names=names))
+    )
 
 
 def test_nearly_all_hostile_texts_are_no_names():
@@ -155,7 +158,7 @@ async def test_hostile_names_and_errors_in_traces_are_refused_or_told_in_our_wor
 
         return SimpleNamespace(wait=wait, refused=[])
 
-    senders = Senders(Authenticator(), SimpleNamespace(submit=submit, rejected=0))
+    senders = Senders(Authenticator(), SimpleNamespace(submit=submit, rejected=0), Shared())
     ingest = Ingest()
     for number, text in enumerate(REFUSED, 1):
         if "\ud800" in text:

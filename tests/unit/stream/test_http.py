@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from switchgear_schemas import SettingsError
-from switchgear_stream.http import build_http, serving
+from switchgear_stream.http import probes_of, serving_probes
 from tests.support.standing_worker import StandingWorker
 
 
@@ -20,9 +20,9 @@ async def worker():
 
 @pytest.mark.slow
 async def test_health_readiness_and_metrics_are_served(worker):
-    handler = build_http(worker, worker.monitor, worker.metrics)
+    probes = probes_of(worker, worker.monitor, worker.metrics)
     async with (
-        serving(handler, "127.0.0.1:0") as port,
+        serving_probes(probes, "127.0.0.1:0") as port,
         aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
     ):
         async with client.get("/healthz") as answer:
@@ -45,9 +45,9 @@ async def test_health_readiness_and_metrics_are_served(worker):
 async def test_a_notice_about_the_topics_leaves_a_worker_healthy_and_a_problem_does_not(worker):
     topics = SimpleNamespace(problem=None, notice="8 partitions", counts={})
     worker.monitor._watch = topics
-    handler = build_http(worker, worker.monitor, worker.metrics)
+    probes = probes_of(worker, worker.monitor, worker.metrics)
     async with (
-        serving(handler, "127.0.0.1:0") as port,
+        serving_probes(probes, "127.0.0.1:0") as port,
         aiohttp.ClientSession(f"http://127.0.0.1:{port}") as client,
     ):
         async with client.get("/healthz") as answer:
@@ -58,9 +58,9 @@ async def test_a_notice_about_the_topics_leaves_a_worker_healthy_and_a_problem_d
 
 
 async def test_an_address_in_use_is_an_error_that_names_the_setting(worker):
-    handler = build_http(worker, worker.monitor, worker.metrics)
+    probes = probes_of(worker, worker.monitor, worker.metrics)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(SettingsError, match="SWITCHGEAR_WORKER_HTTP"):
-            async with serving(handler, address):
+            async with serving_probes(probes, address):
                 pass

@@ -17,6 +17,8 @@ from starlette.responses import Response
 
 from switchgear.breaker.states import STATE_OF_MODE, STATE_OF_VERB
 from switchgear.policies.glob import is_glob
+from switchgear_http.principal import Role
+from switchgear_http.routing import Handlers, route
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.command import MAX_REASON_LENGTH, Command
@@ -74,7 +76,7 @@ class ReasonBody(msgspec.Struct, forbid_unknown_fields=True):
     reason: Reason
 
 
-class Actions:
+class Actions(Handlers):
     """The handlers.
 
     Args:
@@ -101,8 +103,9 @@ class Actions:
         self.after: list[Callable[[], None]] = [boards.forget]
         """Called after every action: what was read before is old now."""
 
+    @route("POST", "/v1/circuits/{circuit_id:path}/commands", Role.OPERATE, body=CommandBody)
     async def command(self, request: Request) -> Response:
-        """Answer ``POST /v1/circuits/{id}/commands``."""
+        """Send an operator's command to a circuit."""
         circuit_id: str = request.path_params["circuit_id"]
         rights, (tool, scope, _) = Rights.of(request), read_circuit_id(circuit_id)
         rights.check_all_tenants("Circuits, which all tenants share,")
@@ -139,8 +142,9 @@ class Actions:
             return {}
         return _UNCOMMANDED | {"state": STATE_OF_MODE[await self._mode_of(before["circuit_id"])]}
 
+    @route("POST", "/v1/audit/{audit_id}/undo", Role.OPERATE, body=ReasonBody)
     async def undo(self, request: Request) -> Response:
-        """Answer ``POST /v1/audit/{audit_id}/undo``."""
+        """Undo an action."""
         rights = Rights.of(request)
         rights.check_all_tenants("Circuits, which all tenants share,")
         body = await json_body(request, ReasonBody, 'Send {"reason": "it was a mistake"} as application/json.')

@@ -15,14 +15,15 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from switchgear_access.middleware import principal_of
-from switchgear_access.principal import claims_login
+from switchgear_http.middleware import principal_of
+from switchgear_http.principal import Role, claims_login
+from switchgear_http.routing import Handlers, route
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_sinks.api.answers import BadRequestError, NotFoundError, json_answer
 from switchgear_sinks.api.console.calls import cursor, read_cursor
 from switchgear_sinks.api.console.figures import utc_now
 from switchgear_sinks.api.console.records import iso
-from switchgear_sinks.api.parameters import Parameters
+from switchgear_sinks.api.parameters import Parameters, query
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.clickhouse_errors import clickhouse_message
 from switchgear_sinks.repository.queries import Conditions, microseconds, select
@@ -95,7 +96,7 @@ class Action:
         return replace(self, outcome=outcome, detail=detail, after=after, stage=1)
 
 
-class Audit:
+class Audit(Handlers):
     """Writes and reads the table ``operator_actions``."""
 
     def __init__(self, db: Database) -> None:
@@ -178,9 +179,10 @@ class Audit:
                 return row
         return None
 
+    @route("GET", "/v1/audit", Role.READ, query("after limit subject"))
     async def listed(self, request: Request) -> Response:
-        """Answer ``GET /v1/audit?after=&limit=50&subject=``: the actions, newest first."""
-        given, rights = Parameters(request.query_params, ("after", "limit", "subject")), Rights.of(request)
+        """List what operators did, newest first."""
+        given, rights = Parameters.of(request), Rights.of(request)
         rights.check_unrestricted("What operators did")
         where, limit = Conditions(None).equal("subject", given.text("subject")), min(given.limit(50), 1_000)
         if (after := given.text("after")) is not None:

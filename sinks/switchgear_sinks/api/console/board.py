@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from switchgear_access.problem import encoded
+from switchgear_http.problem import encoded
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.console.components import Components
 from switchgear_sinks.api.console.figures import Figures, read_figures, read_openings, utc_now

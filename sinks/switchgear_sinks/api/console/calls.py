@@ -13,11 +13,13 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
+from switchgear_http.principal import Role
+from switchgear_http.routing import Handlers, route
 from switchgear_schemas.enums import EARLIEST, LATEST
 from switchgear_sinks.api.answers import BadRequestError, json_answer
 from switchgear_sinks.api.console.figures import utc_now
 from switchgear_sinks.api.console.records import iso
-from switchgear_sinks.api.parameters import Parameters
+from switchgear_sinks.api.parameters import Parameters, query
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.repository.queries import Conditions, microseconds, select, window_end
 from switchgear_sinks.store import Database
@@ -60,29 +62,21 @@ def call_of(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-class Calls:
+class Calls(Handlers):
     """The handlers over one store."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
+    @route(
+        "GET",
+        "/v1/calls",
+        Role.READ,
+        query("tool status class user session service text since until after limit tenant"),
+    )
     async def search(self, request: Request) -> Response:
-        """Answer ``GET /v1/calls``: the calls that meet every condition, newest first."""
-        names = (
-            "tool",
-            "status",
-            "class",
-            "user",
-            "session",
-            "service",
-            "text",
-            "since",
-            "until",
-            "after",
-            "limit",
-            "tenant",
-        )
-        given, rights = Parameters(request.query_params, names), Rights.of(request)
+        """Search the stored calls, newest first."""
+        given, rights = Parameters.of(request), Rights.of(request)
         rights.check_tool(given.text("tool"))
         where = Conditions(rights.tenant(given.text("tenant")))
         columns = {
@@ -105,9 +99,10 @@ class Calls:
         where.recorded(since, until or window_end(utc_now()))
         return await self._page(where, given, newest_first=True, more={"since": iso(since)})
 
+    @route("GET", "/v1/sessions/{session_id:path}/calls", Role.READ, query("after limit tenant"))
     async def session(self, request: Request) -> Response:
-        """Answer ``GET /v1/sessions/{id}/calls``: the calls of one agent session, in their order."""
-        given, rights = Parameters(request.query_params, ("after", "limit", "tenant")), Rights.of(request)
+        """List the calls of a session in their order."""
+        given, rights = Parameters.of(request), Rights.of(request)
         rights.check_unrestricted_tools("The calls of a session")
         where = Conditions(rights.tenant(given.text("tenant"))).equal("session_id", request.path_params["session_id"])
         now = utc_now()

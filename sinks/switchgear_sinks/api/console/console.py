@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from types import TracebackType
 from typing import Final, Self
@@ -14,9 +14,10 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from switchgear_access.middleware import access_of, principal_of
-from switchgear_access.principal import Role
-from switchgear_access.problem import encoded
+from switchgear_http.middleware import access_of, principal_of
+from switchgear_http.principal import Role
+from switchgear_http.problem import encoded
+from switchgear_http.routing import EVENTS, Handlers, Reply, Route, route
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import BusyError
 from switchgear_sinks.api.console.actions import Actions
@@ -34,13 +35,12 @@ from switchgear_sinks.api.console.problems import without_names
 from switchgear_sinks.api.console.system import System
 from switchgear_sinks.api.console.timeline import Timeline
 from switchgear_sinks.api.console.tool import ToolPage
-from switchgear_sinks.api.parameters import Parameters
+from switchgear_sinks.api.parameters import Parameters, query
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.store import Store
 
 log = structlog.get_logger()
 
-Handler = Callable[[Request], Awaitable[Response]]
 MOST_WATCHERS: Final = 100
 """Consoles at a time. The server's other connections stay free for everything else."""
 MOST_MINUTES: Final = 24 * 60
@@ -49,7 +49,7 @@ CHECK_S: Final = 5.0
 _MOST_TENANTS: Final = 32
 
 
-class Console:
+class Console(Handlers):
     """The console over one store. Use it as ``async with`` around the server.
 
     Args:
@@ -66,32 +66,26 @@ class Console:
         effective = EffectivePolicies(settings, kafka=follow)
         audit = Audit(db)
         actions = Actions(settings, self.fleet, self.boards, audit, effective.mode_of)
-        dead = DeadLetters(settings, audit)
-        calls, policies = Calls(db), Policies(db, settings, effective, actions)
-        self.routes: tuple[tuple[str, Handler, str], ...] = (
-            ("/v1/console/now", self.now, "GET"),
-            ("/v1/console/live", self.live, "GET"),
-            ("/v1/console/tool/{name:path}", ToolPage(db, self.boards, effective, settings), "GET"),
-            ("/v1/console/known", Known(db, self.fleet, effective, settings), "GET"),
-            ("/v1/console/timeline", Timeline(db), "GET"),
-            ("/v1/console/system", System(store, self.boards, self.components, settings, kafka=follow), "GET"),
-            ("/v1/dead-letters", dead.listed, "GET"),
-            ("/v1/dead-letters/{identity}", dead.letter, "GET"),
-            ("/v1/dead-letters/{identity}/retry", dead.retry, "POST"),
-            ("/v1/calls", calls.search, "GET"),
-            ("/v1/sessions/{session_id:path}/calls", calls.session, "GET"),
-            ("/v1/circuits/{circuit_id:path}/commands", actions.command, "POST"),
-            ("/v1/audit", audit.listed, "GET"),
-            ("/v1/audit/{audit_id}/undo", actions.undo, "POST"),
-            ("/v1/policies", policies.listed, "GET"),
-            ("/v1/policies/replay", policies.replay, "POST"),
-            ("/v1/policies/{pattern:path}", policies.put, "PUT"),
+        self._parts = (
+            ToolPage(db, self.boards, effective, settings),
+            Known(db, self.fleet, effective, settings),
+            Timeline(db),
+            System(store, self.boards, self.components, settings, kafka=follow),
+            DeadLetters(settings, audit),
+            Calls(db),
+            actions,
+            audit,
+            Policies(db, settings, effective, actions),
         )
-        """Path, handler and methods."""
         self._live = Live(self.boards)
         self.boards.position = lambda: self._live.last_id
         self._of_tenants: OrderedDict[str, Live] = OrderedDict()
         self._tasks: dict[Live | Components, asyncio.Task[None]] = {}
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """The routes of the console, and of what the command line shares with it."""
+        return (*super().routes, *(each for part in self._parts for each in part.routes))
 
     async def __aenter__(self) -> Self:
         self.fleet.start()
@@ -113,12 +107,13 @@ class Console:
         for live in [self._live, *self._of_tenants.values()]:
             live.close()
 
+    @route("GET", "/v1/console/now", Role.READ, query("minutes tenant troubled"))
     async def now(self, request: Request) -> Response:
-        """Answer ``GET /v1/console/now?minutes=60&tenant=&troubled=``: every tool and family, those in trouble first.
+        """Show every tool and family, those in trouble first.
 
         With ``troubled=1`` only the tools in trouble. The totals are those of all.
         """
-        given = Parameters(request.query_params, ("minutes", "tenant", "troubled"))
+        given = Parameters.of(request)
         troubled = given.flag("troubled")
         minutes = int(given.number("minutes", 60, 1, MOST_MINUTES))
         rights = Rights.of(request)
@@ -140,9 +135,20 @@ class Console:
             return Response(body, media_type="application/json", headers=headers | {"content-encoding": "gzip"})
         return Response(snapshot.body, media_type="application/json", headers=headers)
 
+    @route(
+        "GET",
+        "/v1/console/live",
+        Role.READ,
+        query("after"),
+        answers={200: Reply("The events.", EVENTS)},
+        is_stream=True,
+    )
     async def live(self, request: Request) -> Response:
-        """Answer ``GET /v1/console/live``: a stream of events ``circuit``, ``stats``, ``heartbeat`` and ``reset``."""
-        given = Parameters(request.query_params, ("after",))
+        """Follow what changes, as server-sent events.
+
+        A stream of events ``circuit``, ``stats``, ``heartbeat`` and ``reset``.
+        """
+        given = Parameters.of(request)
         rights, principal = Rights.of(request), principal_of(request.scope)
         live = self._live if rights.all_tenants else self._live_of(rights.tenant(None) or "")
         if sum(each.watchers for each in [self._live, *self._of_tenants.values()]) >= MOST_WATCHERS:

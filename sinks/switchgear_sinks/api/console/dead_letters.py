@@ -12,14 +12,16 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from switchgear_access.problem import ProblemError
+from switchgear_http.principal import Role
+from switchgear_http.problem import ProblemError
+from switchgear_http.routing import Handlers, route
 from switchgear_schemas.errors import BrokerUnavailableError, InvalidExecutionError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import BadRequestError, NotFoundError, json_answer
 from switchgear_sinks.api.console.actions import Reason
 from switchgear_sinks.api.console.audit import Action, Audit
 from switchgear_sinks.api.console.records import iso
-from switchgear_sinks.api.parameters import Parameters, json_body
+from switchgear_sinks.api.parameters import Parameters, json_body, query
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.dead.letters import Selection, StoredLetter, hexdump
 from switchgear_sinks.dead.retry import Retry
@@ -42,7 +44,7 @@ class RetryBody(msgspec.Struct, forbid_unknown_fields=True):
     value: str | None = None
 
 
-class DeadLetters:
+class DeadLetters(Handlers):
     """The handlers.
 
     Args:
@@ -60,9 +62,10 @@ class DeadLetters:
         """The selected ones, newest first."""
         self._read_at = float("-inf")
 
+    @route("GET", "/v1/dead-letters", Role.READ, query("reason tool component field after limit"))
     async def listed(self, request: Request) -> Response:
-        """Answer ``GET /v1/dead-letters?reason=&tool=&component=&field=&after=&limit=50``: newest first."""
-        given = Parameters(request.query_params, ("reason", "tool", "component", "field", "after", "limit"))
+        """List dead letters, newest first."""
+        given = Parameters.of(request)
         Rights.of(request).check_unrestricted(_WHAT)
         selection = Selection(given.text("reason"), given.text("component"), given.text("tool"), given.text("field"))
         limit, after = min(given.limit(50), 1_000), _position_of(given.text("after"))
@@ -72,13 +75,15 @@ class DeadLetters:
         following = "-".join(map(str, _position(shown[-1]))) if len(rest) > len(shown) else None
         return json_answer({"items": [summary(each) for each in shown], "next": following, "total": len(found)})
 
+    @route("GET", "/v1/dead-letters/{identity}", Role.READ)
     async def letter(self, request: Request) -> Response:
-        """Answer ``GET /v1/dead-letters/{partition}-{offset}``: one letter with its bytes."""
+        """Show a dead letter with its bytes."""
         Rights.of(request).check_unrestricted(_WHAT)
         return json_answer(in_full(await self._find(request.path_params["identity"])))
 
+    @route("POST", "/v1/dead-letters/{identity}/retry", Role.OPERATE, body=RetryBody)
     async def retry(self, request: Request) -> Response:
-        """Answer ``POST /v1/dead-letters/{partition}-{offset}/retry``: send the execution again, repaired if a value is given."""
+        """Send a dead letter again, repaired if a value is given."""
         Rights.of(request).check_unrestricted(_WHAT)
         body = await json_body(request, RetryBody, _SAMPLE)
         name: str = request.path_params["identity"]

@@ -9,8 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear.policies import PolicyError
-from switchgear_access.middleware import principal_of
-from switchgear_access.principal import Role
+from switchgear_http.middleware import principal_of
+from switchgear_http.principal import Role
+from switchgear_http.routing import Handlers, route
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.settings import Settings
@@ -26,7 +27,7 @@ from switchgear_sinks.store import Database
 _MOST_TOOLS: Final = 50_000
 
 
-class Known:
+class Known(Handlers):
     """The handler of ``GET /v1/console/known``.
 
     Args:
@@ -42,9 +43,10 @@ class Known:
         self._effective = effective
         self._settings = settings
 
+    @route("GET", "/v1/console/known", Role.READ)
     async def __call__(self, request: Request) -> Response:
-        """Answer with the circuits, the names of tools, and what ``policy set`` has values for."""
-        Parameters(request.query_params, ())
+        """List the circuits and names that an operator can command."""
+        Parameters.of(request)
         rights, principal = Rights.of(request), principal_of(request.scope)
         rights.check_all_tenants("Circuits, which all tenants share,")
         known, stored, (planned, remarks) = await asyncio.gather(

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import structlog
 
-from switchgear_access.problem import encoded
+from switchgear_http.problem import encoded
 from switchgear_sinks.api.console.board import REFRESH_S, Boards, Snapshot
 from switchgear_sinks.api.console.figures import Figures, ToolFigures, utc_now
 from switchgear_sinks.api.console.now import advised

@@ -13,23 +13,25 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from switchgear_access.errors import InvalidCredentialsError, KeysUnavailableError
-from switchgear_access.middleware import SESSION, access_of, is_secure
-from switchgear_access.principal import Principal, Role
-from switchgear_access.problem import ProblemError
-from switchgear_access.session import Session, check_csrf, cookie_of, session_name, set_cookie
-from switchgear_access.sessions import Sessions
-from switchgear_access.tokens import PREFIX
+from switchgear_http.errors import InvalidCredentialsError, KeysUnavailableError
+from switchgear_http.middleware import SESSION, access_of, is_secure
+from switchgear_http.principal import Principal, Role
+from switchgear_http.problem import ProblemError
+from switchgear_http.routing import Handlers, Reply, route
+from switchgear_http.session import Session, check_csrf, cookie_of, session_name, set_cookie
+from switchgear_http.sessions import Sessions
+from switchgear_http.tokens import PREFIX
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import NotFoundError, json_answer
 from switchgear_sinks.api.console.records import iso
-from switchgear_sinks.api.parameters import json_body
+from switchgear_sinks.api.parameters import json_body, query
 
 if TYPE_CHECKING:
-    from switchgear_access.oidc import OidcLogin  # needs an extra
+    from switchgear_http.oidc import OidcLogin  # needs an extra
 
 _PENDING: Final = "switchgear_login"
 _NO_STORE: Final = {"cache-control": "no-store"}
+_REDIRECTS: Final = {303: Reply("Done.", None)}
 
 
 class TokenBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -38,8 +40,8 @@ class TokenBody(msgspec.Struct, forbid_unknown_fields=True):
     token: str
 
 
-class Login:
-    """The handlers.
+class Login(Handlers):
+    """The handlers. They look at the login themselves, so no route needs a role.
 
     Args:
         settings: ``access_…`` are used.
@@ -56,16 +58,13 @@ class Login:
         self._oidc: OidcLogin | None = None
         self._callback = ""
         if settings.access_oidc_client_id is not None:
-            from switchgear_access.oidc import CALLBACK, OidcLogin  # noqa: PLC0415 - needs an extra
+            from switchgear_http.oidc import CALLBACK, OidcLogin  # noqa: PLC0415 - needs an extra
 
             self._oidc, self._callback = OidcLogin(settings), CALLBACK
 
-    async def session(self, request: Request) -> Response:
-        """Answer ``/v1/session``: ``GET`` who is logged in, ``POST`` a login by token, ``DELETE`` a logout."""
-        if request.method == "POST":
-            return await self._begin(request)
-        if request.method == "DELETE":
-            return self._end(request)
+    @route("GET", "/v1/session", None)
+    async def show(self, request: Request) -> Response:
+        """Show who is logged in."""
         try:
             principal = await access_of(request.scope).who(request.scope)
         except ProblemError as problem:
@@ -78,10 +77,11 @@ class Login:
         """The ways to log in with a browser: ``token``, ``oidc``."""
         return [*(["token"] if self._tokens else []), *(["oidc"] if self._oidc is not None else [])]
 
+    @route("GET", "/login/oidc", None, query("next"), answers=_REDIRECTS)
     async def begin_oidc(self, request: Request) -> Response:
-        """Answer ``GET /login/oidc?next=/path``: send the browser to the issuer."""
+        """Log in with the OpenID Connect issuer."""
         oidc = self._issuer()
-        from switchgear_access.oidc import LOGIN_S, local_path  # noqa: PLC0415 - needs an extra
+        from switchgear_http.oidc import LOGIN_S, local_path  # noqa: PLC0415 - needs an extra
 
         try:
             pending = await oidc.begin(self._redirect_uri(request))
@@ -101,10 +101,11 @@ class Login:
         answer.headers.append("set-cookie", set_cookie(_PENDING, sealed, LOGIN_S, secure=secure))
         return answer
 
+    @route("GET", "/login/oidc/callback", None, answers=_REDIRECTS)
     async def finish_oidc(self, request: Request) -> Response:
-        """Answer ``GET /login/oidc/callback``, to which the issuer sends the browser back."""
+        """Take the issuer's answer."""
         oidc, access, secure = self._issuer(), access_of(request.scope), is_secure(request.scope)
-        from switchgear_access.oidc import local_path  # noqa: PLC0415 - needs an extra
+        from switchgear_http.oidc import local_path  # noqa: PLC0415 - needs an extra
 
         text = cookie_of(Headers(scope=request.scope), _PENDING)
         pending = None if text is None else self._sessions.opened(text)
@@ -134,7 +135,9 @@ class Login:
         answer.headers.append("set-cookie", set_cookie(_PENDING, "", 0, secure=secure))
         return answer
 
-    async def _begin(self, request: Request) -> Response:
+    @route("POST", "/v1/session", None, body=TokenBody)
+    async def begin(self, request: Request) -> Response:
+        """Log in with a token: the answer sets a cookie."""
         body = await json_body(request, TokenBody, 'Send {"token": "sgt_…"} as application/json.')
         token = body.token.strip()
         if not token.startswith(PREFIX):  # a JWT ends after minutes, and a session must not outlive it
@@ -152,7 +155,9 @@ class Login:
             self._sessions.replace(before)
         answer.headers.append("set-cookie", self._sessions.cookie(session, secure=secure))
 
-    def _end(self, request: Request) -> Response:
+    @route("DELETE", "/v1/session", None, answers={204: Reply("Done.", None)})
+    async def end(self, request: Request) -> Response:
+        """Log out."""
         secure, headers = is_secure(request.scope), Headers(scope=request.scope)
         session = self._sessions.find(headers, secure=secure)
         if session is not None:

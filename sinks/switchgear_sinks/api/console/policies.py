@@ -21,6 +21,8 @@ from switchgear.policies import Explanation, PolicyError, PolicySet
 from switchgear.policies.glob import is_glob, matches
 from switchgear.policies.load import read_file
 from switchgear.policies.policy_set import BUILT_IN, NOT_FOR_FAMILIES
+from switchgear_http.principal import Role
+from switchgear_http.routing import Handlers, route
 from switchgear_schemas.circuit_ids import circuit_id as id_of
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.enums import Mode
@@ -174,7 +176,7 @@ def rows_of(explained: Explanation) -> list[dict[str, Any]]:
     return found
 
 
-class Policies:
+class Policies(Handlers):
     """The handlers.
 
     Args:
@@ -192,9 +194,10 @@ class Policies:
         self._turn = asyncio.Lock()
         actions.after.append(effective.forget)
 
+    @route("GET", "/v1/policies", Role.READ)
     async def listed(self, request: Request) -> Response:
-        """Answer ``GET /v1/policies``: the rules of the file, and what operators set over them."""
-        Parameters(request.query_params, ())
+        """List the rules of the policy file and what operators set."""
+        Parameters.of(request)
         Rights.of(request).check_unrestricted("Policies")
         known, written = await asyncio.gather(self._effective.known(), asyncio.to_thread(self._written))
         return json_answer(
@@ -210,8 +213,9 @@ class Policies:
             }
         )
 
+    @route("POST", "/v1/policies/replay", Role.READ, body=ReplayBody)
     async def replay(self, request: Request) -> Response:
-        """Answer ``POST /v1/policies/replay``: what the present policy and a proposed one would have done."""
+        """Compare a proposed policy with the present one on stored calls."""
         rights, body = Rights.of(request), await json_body(request, ReplayBody, _REPLAY)
         pattern = body.tool or body.pattern
         if not pattern or (body.tool and body.pattern):
@@ -242,8 +246,9 @@ class Policies:
             }
         )
 
+    @route("PUT", "/v1/policies/{pattern:path}", Role.OPERATE, body=PutBody)
     async def put(self, request: Request) -> Response:
-        """Answer ``PUT /v1/policies/{pattern}``: set values of a tool, a glob or a family over the file's, or remove them."""
+        """Set values of the policy of a tool, a glob or a family."""
         pattern: str = request.path_params["pattern"]
         rights = Rights.of(request)
         rights.check_all_tenants("Policies, which all tenants share,")

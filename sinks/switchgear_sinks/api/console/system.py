@@ -16,6 +16,8 @@ from aiokafka.errors import KafkaError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from switchgear_http.principal import Role
+from switchgear_http.routing import Handlers, route
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import json_answer
 from switchgear_sinks.api.console.board import Boards
@@ -36,7 +38,7 @@ KAFKA_LIMIT_S: Final = 8.0
 _PACKAGES: Final = ("switchgear", "aiokafka", "clickhouse-connect", "chdb", "starlette", "uvicorn")
 
 
-class System:
+class System(Handlers):
     """The handler.
 
     Args:
@@ -60,9 +62,10 @@ class System:
         self._answer: dict[str, Any] = {}
         self._read_at = float("-inf")
 
+    @route("GET", "/v1/console/system", Role.READ)
     async def __call__(self, request: Request) -> Response:
-        """Answer ``GET /v1/console/system``."""
-        Parameters(request.query_params, ())
+        """Show brokers, topics, groups, servers, storage and versions."""
+        Parameters.of(request)
         Rights.of(request).check_unrestricted("The system, which all tenants share,")
         async with self._turn:
             if time.monotonic() - self._read_at > KEPT_S:

@@ -10,12 +10,14 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from switchgear_http.principal import Role
+from switchgear_http.routing import Handlers, route
 from switchgear_sinks.api.answers import json_answer
 from switchgear_sinks.api.console.audit import NEWEST_STAGE, WITHOUT_EFFECT
 from switchgear_sinks.api.console.figures import utc_now
 from switchgear_sinks.api.console.records import document, iso, sentence
 from switchgear_sinks.api.console.series import fleet_series
-from switchgear_sinks.api.parameters import Parameters
+from switchgear_sinks.api.parameters import Parameters, query
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.repository.queries import Conditions, microseconds, select
 from switchgear_sinks.store import Database
@@ -26,15 +28,16 @@ _COLUMNS: Final = (
 )
 
 
-class Timeline:
+class Timeline(Handlers):
     """The handler over one store."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
+    @route("GET", "/v1/console/timeline", Role.READ, query("hours tenant"))
     async def __call__(self, request: Request) -> Response:
-        """Answer ``GET /v1/console/timeline?hours=24``."""
-        given, rights = Parameters(request.query_params, ("hours", "tenant")), Rights.of(request)
+        """List all transitions over the fleet's error rate."""
+        given, rights = Parameters.of(request), Rights.of(request)
         hours, now = given.hours(24.0) or 24.0, utc_now()
         tenant = rights.tenant(given.text("tenant"))
         rights.check_unrestricted_tools("The timeline of all tools")

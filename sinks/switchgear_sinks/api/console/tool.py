@@ -14,6 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear.policies import PolicyError
+from switchgear_http.principal import Role
+from switchgear_http.routing import Handlers, route
 from switchgear_schemas.families import family_of
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import NotFoundError, json_answer
@@ -26,7 +28,7 @@ from switchgear_sinks.api.console.policies import EffectivePolicies
 from switchgear_sinks.api.console.records import iso, no_circuit
 from switchgear_sinks.api.console.series import tool_series
 from switchgear_sinks.api.console.timeline import bands, transitions
-from switchgear_sinks.api.parameters import Parameters
+from switchgear_sinks.api.parameters import Parameters, query
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.repository.queries import CALLS, FAILED, TOOLS_OWN, Conditions, select, template, window_end
 from switchgear_sinks.store import Database
@@ -41,7 +43,7 @@ _NAMING_TOOLS: Final = frozenset({"fallback"})
 _CLASS: Final = "multiIf(error_class != '', error_class, status = 'timeout', 'timeout', 'unknown')"
 
 
-class ToolPage:
+class ToolPage(Handlers):
     """The handler.
 
     Args:
@@ -57,9 +59,10 @@ class ToolPage:
         self._policies = policies
         self._pattern = settings.family_pattern
 
+    @route("GET", "/v1/console/tool/{name:path}", Role.READ, query("hours tenant"))
     async def __call__(self, request: Request) -> Response:
-        """Answer ``GET /v1/console/tool/{name}?hours=6``."""
-        given, rights = Parameters(request.query_params, ("hours", "tenant")), Rights.of(request)
+        """Show everything about one tool."""
+        given, rights = Parameters.of(request), Rights.of(request)
         name: str = request.path_params["name"]
         rights.check_tool(name)
         hours, now = given.hours(6.0) or 6.0, utc_now()

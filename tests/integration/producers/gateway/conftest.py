@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from switchgear_access.principal import Role
-from switchgear_access.tokens import new_token, with_token
 from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
+from switchgear_http.principal import Role
+from switchgear_http.tokens import new_token, with_token
 from tests.support.gateway import running_gateway
 from tests.support.kafka import RunningKafka
 

@@ -12,9 +12,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from switchgear import Switchgear
-from switchgear_access.principal import Role
-from switchgear_access.tokens import new_token
 from switchgear_cli.topics import ensure_topics
+from switchgear_http.principal import Role
+from switchgear_http.tokens import new_token
 from tests.support.gateways import GatewayClient, KafkaSubmit, gateway
 from tests.support.processes import switchgear
 

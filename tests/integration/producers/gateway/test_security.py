@@ -14,8 +14,8 @@ import psutil
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from switchgear_access.principal import Role
-from switchgear_access.tokens import new_token, with_revoked, with_token
+from switchgear_http.principal import Role
+from switchgear_http.tokens import new_token, with_revoked, with_token
 from tests.support.gateway import NDJSON, execution, lines
 from tests.support.raw_http import answers, connected, everything
 from tests.support.sinking import read_topic

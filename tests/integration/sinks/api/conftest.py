@@ -6,8 +6,8 @@ import threading
 import pytest
 from prometheus_client import CollectorRegistry
 
-from switchgear_access.server import make_server
-from switchgear_access.sockets import listen, url_of
+from switchgear_http.server import make_server
+from switchgear_http.sockets import listen, url_of
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
 from tests.support.canary import World, listening

@@ -9,12 +9,12 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from switchgear_access.listening import tls_options
-from switchgear_access.principal import Role
-from switchgear_access.server import make_server
-from switchgear_access.sockets import listen, url_of
-from switchgear_access.tokens import new_token, with_token
 from switchgear_cli.main import run
+from switchgear_http.listening import tls_options
+from switchgear_http.principal import Role
+from switchgear_http.server import make_server
+from switchgear_http.sockets import listen, url_of
+from switchgear_http.tokens import new_token, with_token
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
 from tests.support.certificates import Authority

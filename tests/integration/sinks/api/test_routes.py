@@ -58,7 +58,7 @@ async def refused(api, status, word, path, **request):
 async def test_an_empty_store_answers_everything_with_nothing(api):
     tools = (await api.get("/v1/tools")).json()
     assert (tools["status"], tools["tool_reports"], tools["hours"]) == ("unknown", [], 1)
-    assert (await api.get("/v1/circuits")).json()["circuits"] == []
+    assert (await api.get("/v1/circuits")).json()["circuits"] == {}
     assert (await api.get("/v1/circuits?history=1")).json()["history"] == []
     assert (await api.get("/v1/slow")).json() == {"threshold_ms": 5000, "executions": []}
     assert (await api.get("/v1/errors")).json() == {"tool": None, "errors": []}
@@ -107,7 +107,7 @@ async def test_circuits_are_their_latest_records_with_the_opens_of_a_day(api, st
             circuit("open", 3, open_until=NOW + timedelta(seconds=60)),
         ],
     )
-    (found,) = (await api.get("/v1/circuits")).json()["circuits"]
+    found = (await api.get("/v1/circuits")).json()["circuits"]["search"]
     assert (found["state"], found["version"], found["opens"]) == ("open", 3, 1)
     assert datetime.fromisoformat(found["open_until"]) == NOW + timedelta(seconds=60)
     assert datetime.fromisoformat(found["last_closed_at"]) == yesterday
@@ -310,7 +310,7 @@ async def test_circuits_that_processes_opened_are_apart_from_the_fleets(api, sto
     by_the_fleet = {"refused": 9, "refused_by": "fleet"}
     await store_calls(store, [refusal(at=at), refusal(at=at, emitter_id="p2"), refusal(at=at, metadata=by_the_fleet)])
     answer = (await api.get(path)).json()
-    assert (answer["circuits"], answer["local_within_s"]) == ([], 600.0)
+    assert (list(answer["circuits"]), answer["local_within_s"]) == ([], 600.0)
     (local,) = answer["local_circuits"]
     assert (local["tool_name"], local["service"], local["scope"], local["state"]) == (
         "search",

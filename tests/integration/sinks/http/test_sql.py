@@ -91,5 +91,5 @@ async def test_the_routes_of_tools_and_errors_answer(api, store):
     assert (await api.get("/v1/tools/t")).json()["stored_calls"] == 6
     assert len((await api.get("/v1/errors")).json()["errors"]) == 1
     assert len((await api.get("/v1/slow")).json()["executions"]) == 5
-    assert (await api.get("/v1/circuits")).json()["circuits"] == []
+    assert (await api.get("/v1/circuits")).json()["circuits"] == {}
     assert (await api.get("/readyz")).status_code == 200

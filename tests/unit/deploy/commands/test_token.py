@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from switchgear_access.principal import Role
-from switchgear_access.tokens import TokenTable, new_token, parse_tokens, with_token
 from switchgear_cli.main import run
+from switchgear_http.principal import Role
+from switchgear_http.tokens import TokenTable, new_token, parse_tokens, with_token
 
 
 @pytest.fixture

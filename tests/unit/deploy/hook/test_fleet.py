@@ -24,6 +24,7 @@ class Api(http.server.ThreadingHTTPServer):
 
     def __init__(self):
         self.records, self.asked = [], 0
+        """Records, or what is no answer of the API."""
         super().__init__(("127.0.0.1", 0), _Handler)
 
 
@@ -31,7 +32,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.server.asked += 1
         assert self.path == "/v1/circuits"
-        body = json.dumps({"circuits": self.server.records, "local_circuits": []}).encode()
+        records = self.server.records
+        circuits = records if isinstance(records, str) else {each["circuit_id"]: each for each in records}
+        body = json.dumps({"circuits": circuits, "local_circuits": []}).encode()
         self.send_response(200)
         self.send_header("content-length", str(len(body)))
         self.end_headers()

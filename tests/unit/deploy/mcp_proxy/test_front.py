@@ -10,10 +10,10 @@ import httpx
 import pytest
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from switchgear_access.principal import Role
-from switchgear_access.tokens import new_token, with_token
 from switchgear_cli.mcp_proxy.front import PATH, Front, Sessions
 from switchgear_cli.mcp_proxy.servers import CommandServer, UrlServer
+from switchgear_http.principal import Role
+from switchgear_http.tokens import new_token, with_token
 from switchgear_schemas.access_settings import AccessSettings
 from switchgear_schemas.errors import SettingsError
 from tests.support.virtual_time import in_virtual_time

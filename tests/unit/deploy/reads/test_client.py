@@ -32,7 +32,7 @@ def server():
             """Not to standard error."""
 
     httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    httpd.asked, httpd.answer = [], (200, b'{"circuits": [], "history": []}')
+    httpd.asked, httpd.answer = [], (200, b'{"circuits": {}, "history": []}')
     with served(httpd):
         yield httpd
 

@@ -4,12 +4,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.principal import Role
-from switchgear_access.tokens import new_token, with_token
 from switchgear_cli.local.ports import any_free_ports
 from switchgear_cli.up.plan import UpRequest, demo_policy_file, make_plan
 from switchgear_cli.up.ports import held_ports
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.principal import Role
+from switchgear_http.tokens import new_token, with_token
 from switchgear_schemas.errors import SettingsError, SwitchgearError
 from switchgear_schemas.settings import load_settings
 

@@ -9,10 +9,10 @@ import httpx
 import psutil
 import pytest
 
-from switchgear_access.sockets import url_of
 from switchgear_cli.local.ports import hold_listening
 from switchgear_cli.up import supervisor as supervisor_module
 from switchgear_cli.up.supervisor import CommandComponent
+from switchgear_http.sockets import url_of
 from switchgear_schemas.errors import SwitchgearError
 from tests.support.limits import READY_S
 
@@ -114,7 +114,7 @@ async def test_a_component_without_an_address_is_ready_while_it_runs(component):
 SERVER = """
 import os, time
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from switchgear_access.sockets import SOCKET_VARIABLE, own_pid
+from switchgear_http.sockets import SOCKET_VARIABLE, own_pid
 address, _, descriptor = os.environ[SOCKET_VARIABLE].rpartition("=")
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):

@@ -24,7 +24,7 @@ class Api:
     """The answers of one API, by path; None: it does not answer."""
 
     def __init__(self):
-        self.circuits = {"circuits": [{"state": "open"}, {"state": "closed"}, {"state": "closed"}]}
+        self.circuits = {"circuits": {"a": {"state": "open"}, "b": {"state": "closed"}, "c": {"state": "closed"}}}
         self.history = {"history": [record("open", "closed")]}
         self.stored = {"events": 7}
         self.status = 200

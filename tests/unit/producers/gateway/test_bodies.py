@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from switchgear_access.problem import ProblemError
 from switchgear_gateway.bodies import Budget, read_body, unpacked
+from switchgear_http.problem import ProblemError
 
 LIMIT = 100_000
 

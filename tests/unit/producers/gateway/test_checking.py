@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from switchgear_access.principal import LOCAL, Principal, Role
 from switchgear_gateway.checking import check_executions
+from switchgear_http.principal import LOCAL, Principal, Role
 from switchgear_schemas.enums import MAX_EVENT_BYTES
 from switchgear_schemas.wire import decode_execution
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
-from switchgear_access.principal import LOCAL, Principal, Role
 from switchgear_gateway import emitter_clocks
 from switchgear_gateway.checking import MOST_WARNINGS, check_executions
 from switchgear_gateway.emitter_clocks import EmitterClocks
+from switchgear_http.principal import LOCAL, Principal, Role
 from switchgear_schemas.wire import decode_execution
 from tests.support.table import table
 

@@ -10,9 +10,6 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from switchgear_access import turns
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.problem import ProblemError
 from switchgear_gateway import checking, executions
 from switchgear_gateway import publisher as module
 from switchgear_gateway.app import create_app
@@ -21,6 +18,10 @@ from switchgear_gateway.checking import Run
 from switchgear_gateway.emitter_clocks import EmitterClocks
 from switchgear_gateway.executions import MAX_ITEMS, ExecutionRoutes
 from switchgear_gateway.publisher import Publisher
+from switchgear_gateway.shared import Shared
+from switchgear_http import turns
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.problem import ProblemError
 from switchgear_schemas.settings import Settings
 
 EVENT = {"tool_name": "search", "status": "success"}
@@ -42,7 +43,7 @@ async def publisher():
 @pytest.fixture
 async def client(publisher):
     app = create_app(
-        [ExecutionRoutes(publisher, Budget(), EmitterClocks(300))],
+        [ExecutionRoutes(publisher, EmitterClocks(300), Shared())],
         Settings(),
         registry=CollectorRegistry(),
         authenticator=Authenticator(),
@@ -117,7 +118,7 @@ async def test_many_small_executions_count_for_the_memory_that_they_take(publish
 
     monkeypatch.setattr(publisher, "submit", submitted)
     app = create_app(
-        [ExecutionRoutes(publisher, budget, EmitterClocks(300))],
+        [ExecutionRoutes(publisher, EmitterClocks(300), Shared(budget=budget))],
         Settings(),
         registry=CollectorRegistry(),
         authenticator=Authenticator(),

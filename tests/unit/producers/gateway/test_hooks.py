@@ -6,11 +6,12 @@ import itertools
 
 import pytest
 
-from switchgear_access.principal import Role
-from switchgear_access.tokens import new_token
 from switchgear_gateway import hooks
 from switchgear_gateway.bodies import Budget
 from switchgear_gateway.otlp.submission import Result
+from switchgear_gateway.shared import Shared
+from switchgear_http.principal import Role
+from switchgear_http.tokens import new_token
 from tests.support.gateways import GatewayClient
 
 NAME, TOOL = "mcp__weather__get_forecast", "mcp:weather:get_forecast"
@@ -214,7 +215,7 @@ async def test_a_call_whose_ids_are_very_long_is_known_at_its_end_and_only_a_has
 
 
 async def test_all_requests_together_hold_a_bounded_number_of_bytes(place):
-    client = place.client(budget=Budget(2_000))
+    client = place.client(shared=Shared(budget=Budget(2_000)))
     for _ in range(3):
         large = await client.hook("PreToolUse", tool_name=NAME, tool_use_id="t", tool_input="x" * 3_000)
         assert (large.status_code, large.headers["retry-after"]) == (429, "1")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from switchgear_access.principal import LOCAL, Principal, Role
 from switchgear_gateway.tenant_tools import TenantTools
+from switchgear_http.principal import LOCAL, Principal, Role
 
 EMIT = frozenset({Role.EMIT})
 

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 
 from switchgear.policies import PolicyError
+from switchgear_http.problem import ProblemError
 from switchgear_schemas.errors import StoreUnavailableError, SwitchgearError
-from switchgear_sinks.api.answers import BadRequestError, BusyError, NotFoundError, answer_to, json_answer
+from switchgear_sinks.api.answers import BadRequestError, BusyError, NotFoundError, json_answer, problem_of
 from switchgear_sinks.api.readonly import SqlFailedError, SqlLimitError, SqlRefusedError
 from tests.support.table import table
 
@@ -29,21 +30,25 @@ from tests.support.table import table
         (OSError("refused"), 503, "refused"),
         (DatabaseError("Code: 60. DB::Exception: Unknown table. (UNKNOWN_TABLE)", code=60), 503, "tables do not exist"),
         (OperationalError("Code: 241. DB::Exception: memory", code=241), 503, "memory"),
-        (ZeroDivisionError("secret"), 500, "unexpected reason"),
     ],
 )
 def test_each_error_has_its_status_and_sentence(error, status, word):
-    answer = answer_to(error)
+    answer = problem_of(error)
     content = json.loads(answer.body)
-    assert answer.status_code == status
+    assert answer.status == status
     assert word in content["error"]
     assert set(content) == {"type", "title", "status", "detail", "error", "hint"}
     assert content["detail"] == content["error"]
-    assert "secret" not in content["error"]
 
 
 def test_error_answer_has_the_hint():
-    assert json.loads(answer_to(NotFoundError("no", hint="look there")).body)["hint"] == "look there"
+    assert json.loads(problem_of(NotFoundError("no", hint="look there")).body)["hint"] == "look there"
+
+
+def test_a_defect_has_no_answer_of_its_own_and_the_answer_of_the_server_gets_the_same_members():
+    assert problem_of(ZeroDivisionError("secret")) is None
+    content = json.loads(problem_of(ProblemError(500, "The request failed.")).body)
+    assert set(content) == {"type", "title", "status", "detail", "error", "hint"}
 
 
 def test_json_has_times_ids_and_no_nan():

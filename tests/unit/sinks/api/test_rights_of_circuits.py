@@ -3,8 +3,8 @@
 import pytest
 from starlette.requests import Request
 
-from switchgear_access.middleware import _KEY
-from switchgear_access.principal import Principal, Role
+from switchgear_http.middleware import _KEY
+from switchgear_http.principal import Principal, Role
 from switchgear_sinks.api import reads
 from switchgear_sinks.api.answers import ForbiddenError
 

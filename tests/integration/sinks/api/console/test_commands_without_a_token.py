@@ -4,8 +4,8 @@ import asyncio
 import json
 import time
 
-from switchgear_access.principal import Role
-from switchgear_access.tokens import new_token, with_token
+from switchgear_http.principal import Role
+from switchgear_http.tokens import new_token, with_token
 from switchgear_sinks.operate.send_command import this_person
 from switchgear_stream.inspect import read_circuits, read_rows
 from tests.integration.sinks.api.console.test_operating import served

@@ -20,9 +20,9 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, RedirectResponse
 from starlette.routing import Route
 
-from switchgear_access.principal import Role
-from switchgear_access.sessions import Sessions
-from switchgear_access.tokens import new_token, with_revoked, with_token
+from switchgear_http.principal import Role
+from switchgear_http.sessions import Sessions
+from switchgear_http.tokens import new_token, with_revoked, with_token
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
 from tests.support.engine import emptied

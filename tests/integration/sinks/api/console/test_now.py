@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from switchgear_access.principal import Role
-from switchgear_access.tokens import new_token, with_token
+from switchgear_http.principal import Role
+from switchgear_http.tokens import new_token, with_token
 from switchgear_schemas.circuit import Cause, Circuit
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app

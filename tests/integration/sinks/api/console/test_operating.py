@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 import httpx
 from prometheus_client import CollectorRegistry
 
-from switchgear_access.principal import Role
-from switchgear_access.server import make_server
-from switchgear_access.sockets import listen, url_of
-from switchgear_access.tokens import new_token, with_revoked, with_token
+from switchgear_http.principal import Role
+from switchgear_http.server import make_server
+from switchgear_http.sockets import listen, url_of
+from switchgear_http.tokens import new_token, with_revoked, with_token
 from switchgear_schemas.dead_letter import DeadLetter
 from switchgear_sinks.api import create_app
 from switchgear_sinks.api.console.console import Console

@@ -10,10 +10,10 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.principal import Role
-from switchgear_access.token_source import FixedTokens
-from switchgear_access.tokens import new_token, with_token
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.principal import Role
+from switchgear_http.token_source import FixedTokens
+from switchgear_http.tokens import new_token, with_token
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api import create_app
 from switchgear_sinks.console.pages import ASSETS

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from switchgear.fleet import Message
-from switchgear_access.visibility import Sight
 from switchgear_gateway.circuits.changes import CircuitChanges, pieces
+from switchgear_http.visibility import Sight
 
 NOON_MS = 1_800_000_000_000
 

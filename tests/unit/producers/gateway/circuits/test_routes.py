@@ -14,11 +14,12 @@ import pytest
 
 from switchgear.fleet import Message
 from switchgear.testing import FakeClock, MemoryFollower
-from switchgear_access.principal import Role
-from switchgear_access.token_source import FixedTokens, TokenFile
-from switchgear_access.tokens import new_token, with_revoked, with_token
 from switchgear_gateway.circuits import CircuitRoutes, stream
+from switchgear_gateway.shared import Shared
 from switchgear_gateway.tenant_tools import TenantTools
+from switchgear_http.principal import Role
+from switchgear_http.token_source import FixedTokens, TokenFile
+from switchgear_http.tokens import new_token, with_revoked, with_token
 from switchgear_schemas.errors import SwitchgearError
 from tests.integration.producers.circuits import eventually
 from tests.support.circuit_server import serving
@@ -33,7 +34,7 @@ class Fleet:
         self.clock = FakeClock()
         self.follower = MemoryFollower(self.clock.monotonic)
         self.tools = TenantTools()
-        self.routes = CircuitRoutes(self.follower, tenant_tools=self.tools)
+        self.routes = CircuitRoutes(self.follower, Shared(tenant_tools=self.tools))
         self.port = 0
         self._offset = 0
 
@@ -299,7 +300,7 @@ async def test_before_the_circuits_are_loaded_both_routes_ask_to_come_back() -> 
 @pytest.mark.slow
 async def test_more_streams_than_allowed_are_refused_and_a_client_that_leaves_makes_room() -> None:
     fleet = Fleet()
-    fleet.routes = CircuitRoutes(follower := MemoryFollower(fleet.clock.monotonic), max_streams=1)
+    fleet.routes = CircuitRoutes(follower := MemoryFollower(fleet.clock.monotonic), Shared(), max_streams=1)
     follower.loaded = True
     async with serving(fleet.routes) as fleet.port:
         await eventually(lambda: fleet.routes.loaded)
@@ -409,4 +410,4 @@ def test_routes_need_a_follower_that_has_not_begun() -> None:
     follower = MemoryFollower(FakeClock().monotonic)
     follower.loaded = True
     with pytest.raises(SwitchgearError, match="has read the circuits already"):
-        CircuitRoutes(follower)
+        CircuitRoutes(follower, Shared())

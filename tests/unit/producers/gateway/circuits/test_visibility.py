@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from switchgear_access.principal import LOCAL, Principal, Role
-from switchgear_access.visibility import Named, Sight
 from switchgear_gateway.circuits.changes import CircuitChanges
-from switchgear_gateway.circuits.visibility import CircuitFilter, may_follow
+from switchgear_gateway.circuits.visibility import CircuitFilter
+from switchgear_http.principal import Principal, Role
+from switchgear_http.visibility import Named, Sight
 from tests.support.table import table
 from tests.unit.producers.gateway.circuits.test_changes import record
 
@@ -81,13 +81,6 @@ def test_a_whole_name_names_the_family_too() -> None:
     family = CircuitChanges().add(record("mcp:github|family", 0, tool_name="mcp:github", scope="family"))
     assert acme("mcp:github:merge").sees(family)
     assert not acme("mcp:*").sees(family)
-
-
-def test_the_roles_emit_and_read_may_follow_circuits() -> None:
-    roles = {role: may_follow(Principal("p", frozenset({role}))) for role in Role}
-    assert roles == dict.fromkeys(Role, True)
-    assert not may_follow(Principal("p", frozenset()))
-    assert may_follow(LOCAL)
 
 
 def test_clients_with_the_same_rights_share_their_bytes() -> None:

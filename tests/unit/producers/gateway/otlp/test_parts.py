@@ -10,7 +10,6 @@ from google.protobuf import json_format
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from switchgear_access import turns
 from switchgear_gateway.otlp import ingest as module
 from switchgear_gateway.otlp import parts
 from switchgear_gateway.otlp.decoding import MAX_MESSAGES, logs_from, traces_from
@@ -18,6 +17,7 @@ from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.parts import MAX_HEAD_BYTES, MAX_RECORDS, PART_BYTES, parts_of
 from switchgear_gateway.otlp.submission import Result, TryAgainError
 from switchgear_gateway.otlp.unreadable import TooManyRecordsError, UnreadableBodyError
+from switchgear_http import turns
 from tests.support.table import table
 from tests.unit.producers.gateway.otlp.support import (
     SAMPLES,

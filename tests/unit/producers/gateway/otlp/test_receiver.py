@@ -13,15 +13,17 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from starlette.applications import Starlette
-from starlette.routing import Route
 
 from switchgear_gateway.bodies import Budget
 from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.parts import MAX_RECORDS
 from switchgear_gateway.otlp.receiver import OtlpReceiver
-from switchgear_gateway.otlp.submission import NotAllowedError, Result
+from switchgear_gateway.otlp.submission import Result
+from switchgear_http.application import create_application
+from switchgear_http.middleware import _KEY
+from switchgear_http.principal import LOCAL
+from switchgear_http.routing import Routes
 from tests.unit.producers.gateway.otlp.support import TOOL, Kafka, empty_spans, log_request, sample, span_request
 from tests.unit.producers.gateway.otlp.test_decoding import SPAN, as_json
 
@@ -30,18 +32,13 @@ JSON = {"Content-Type": "application/json"}
 
 
 def application(kafka):
-    async def sender_of(headers):
-        if headers.get("authorization") == "Bearer wrong":
-            raise NotAllowedError("The token is unknown.", status=401)
-        return kafka.sender()
+    receiver = OtlpReceiver(Ingest(), lambda _client: kafka.sender(), budget=Budget())
+    app = create_application(Routes(receiver.routes), elsewhere="")
 
-    receiver = OtlpReceiver(Ingest(), sender_of, budget=Budget())
-    return Starlette(
-        routes=[
-            Route("/v1/traces", receiver.traces, methods=["POST"]),
-            Route("/v1/logs", receiver.logs, methods=["POST"]),
-        ]
-    )
+    async def local(scope, receive, send):
+        await app({**scope, _KEY: LOCAL}, receive, send)
+
+    return local
 
 
 @pytest.fixture
@@ -120,7 +117,6 @@ async def test_without_an_acknowledgement_the_exporter_is_asked_to_send_again(cl
         ({"Content-Type": "text/plain"}, b"", 415),
         ({}, b"", 415),
         (PROTOBUF | {"Content-Encoding": "gzip"}, gzip.compress(b"\0" * 40_000_000), 413),
-        (PROTOBUF | {"Authorization": "Bearer wrong"}, b"", 401),
     ],
 )
 async def test_a_request_that_cannot_be_taken_is_a_problem_with_its_status(client, kafka, headers, body, status):

@@ -8,17 +8,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 
-from switchgear_access.authenticator import Authenticator
-from switchgear_access.middleware import _KEY
-from switchgear_access.principal import LOCAL, Principal, Role
-from switchgear_gateway.bodies import Budget
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.records import spans_of
 from switchgear_gateway.otlp.sources import MOST, OTHERS, Tally, looks_like_a_tool
 from switchgear_gateway.otlp.submission import Result
-from switchgear_gateway.otlp_routes import OtlpRoutes, Senders
-from switchgear_gateway.publisher import Publisher
-from switchgear_schemas.settings import Settings
+from switchgear_gateway.otlp_routes import OtlpRoutes
+from switchgear_http.middleware import _KEY
+from switchgear_http.principal import LOCAL, Principal, Role
 from tests.support.table import table
 from tests.unit.producers.gateway.otlp.support import TOOL, Kafka, sample, span_request, take
 
@@ -107,8 +103,7 @@ def test_a_thousand_scopes_take_the_memory_of_fifty():
 
 def routes(ingest):
     registry = CollectorRegistry()
-    senders = Senders(Authenticator(), Publisher(Settings(), registry))
-    return OtlpRoutes(ingest, senders, Budget(), registry), registry
+    return OtlpRoutes(ingest, registry), registry
 
 
 async def answer(part, principal):

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import pytest
 from starlette.requests import Request
 
-from switchgear_access.middleware import _KEY
-from switchgear_access.principal import Principal, Role
+from switchgear_http.middleware import _KEY
+from switchgear_http.principal import Principal, Role
+from switchgear_http.routing import _ROUTE, Route
 from switchgear_schemas.command import Command
 from switchgear_sinks.api.answers import ForbiddenError
 from switchgear_sinks.api.console.actions import Actions, _still, undo_of_command
@@ -71,6 +72,7 @@ def asked(body: bytes, *, tenant: str | None) -> Request:
         "path_params": {"circuit_id": "mail", "audit_id": "7"},
         _KEY: Principal("ops", frozenset({Role.OPERATE}), tenant),
     }  # fmt: skip
+    scope[_ROUTE] = Route("POST", "/", None, receive, "")
     return Request(scope, receive)
 
 

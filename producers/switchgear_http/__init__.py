@@ -1,0 +1,1 @@
+"""The server kit: what every HTTP server of Switchgear shares, and who may use it."""
