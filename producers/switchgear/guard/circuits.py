@@ -57,8 +57,8 @@ class Circuits:
             found = self._at_once(tool, self._views.get(family.circuit_id), of_family, now)
             if found is not None and view is not None and view.forced:  # that is named first
                 return None
-        if found is None:
-            found = self._at_once(tool, view, circuit, now)
+        if found is None:  # nothing stands between, where the fleet has no circuit of it
+            found = circuit.refusal(tool, now, None) if view is None else self._at_once(tool, view, circuit, now)
         if not isinstance(found, Rejection):
             return None
         if fleet is not None:
