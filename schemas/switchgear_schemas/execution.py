@@ -21,9 +21,9 @@ from switchgear_schemas.enums import (
     normal_status,
 )
 from switchgear_schemas.execution_fields import ExecutionFields
+from switchgear_schemas.execution_record import Execution
 from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.struct_schema import struct_schema
-from switchgear_schemas.wire import Execution
 
 __all__ = [
     "EARLIEST",

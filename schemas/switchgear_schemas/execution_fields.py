@@ -1,4 +1,4 @@
-"""The fields of an execution for pydantic. Generated from ``switchgear_schemas.wire`` by ``make schemas``: change that module."""
+"""The fields of an execution for pydantic. Generated from ``switchgear_schemas.execution_record`` by ``make schemas``: change that module."""
 
 from __future__ import annotations
 

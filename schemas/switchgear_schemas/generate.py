@@ -16,8 +16,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from switchgear_schemas.enums import DEFAULT_COUNTED, ErrorClass, Evidence, Mode, Scope, ServedBy, Status
+from switchgear_schemas.execution_record import Execution
 from switchgear_schemas.policy import LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT, BreakerPolicy, Cusum
-from switchgear_schemas.wire import Execution
 
 _NAMED: Final[dict[Any, str]] = {
     ErrorClass: "ErrorClass",
@@ -66,7 +66,7 @@ def plain_policy() -> str:
     return "\n\n".join([_HEAD, *structs, defaults]).rstrip() + "\n" + _TAIL
 
 
-_EXECUTION_HEAD: Final = '''"""The fields of an execution for pydantic. Generated from ``switchgear_schemas.wire`` by ``make schemas``: change that module."""
+_EXECUTION_HEAD: Final = '''"""The fields of an execution for pydantic. Generated from ``switchgear_schemas.execution_record`` by ``make schemas``: change that module."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from switchgear_schemas.wire import Execution
+from switchgear_schemas.execution_record import Execution
 
 
 class Event(Execution, omit_defaults=True, gc=True):
