@@ -102,8 +102,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         spool_dir: A folder on a local disk where events wait while Kafka is down and outlive this process. None: in memory only.
         spool_bytes: The most bytes of this process in the spool. When it is full, the oldest events are dropped.
         spool_fsync: Wait for the disk after each write, so that a power cut loses nothing either.
-        exit_timeout: The longest wait for the last events when the process ends, in seconds. If no broker can be reached, the
-            wait is short.
+        exit_timeout: The longest wait, in seconds, for the last events when the process ends. Without a broker it is short.
         on_state_unavailable: What decides while the fleet's state can't be reached: its ``last_known`` state, the ``local``
             breakers alone, or nothing: ``deny`` refuses every call.
         state_max_age_s: Ignore a last known state that is older than this.
@@ -117,8 +116,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         max_caller_errors: Refuse a tool to a session after this many errors of the caller in a row. None: never.
         caller_errors_without_session: The process's calls without a session are one session, for ``max_caller_errors``.
         include_last_error: Quote the tool's last error in the texts of refusals, also to models that didn't get it. Others
-            write that error: a tool that reads web pages may tell your models what to do. By default the texts describe it in
-            Switchgear's own words.
+            write that error, so it may tell your models what to do. By default the texts describe it in Switchgear's own words.
         clock: For tests: shows the time, such as a :class:`switchgear.testing.FakeClock`. None: the machine's.
 
     Raises:
