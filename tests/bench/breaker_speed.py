@@ -16,6 +16,7 @@ from typing import Any
 
 from switchgear.breaker import Breaker, Result
 from switchgear.guard.local_circuits import LocalBreakers
+from switchgear.guard.rejections import Caller
 from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT
 
 CALLS = 100_000
@@ -84,8 +85,9 @@ def by_guard() -> None:
     statement = "c = circuits.get('tool') or get('tool')\nwith c.lock: c.breaker.try_acquire(1.5)"
     row("guard: look-up, lock, try_acquire", nanoseconds(statement, circuits=circuits, get=local.get), "ns")
     scoped = LocalBreakers(LOCAL_DEFAULT.model_copy(update={"scope": "user"}), lambda: 1.5)
-    scoped.get("tool", "ana")
-    row("guard: look-up of a user's circuit", nanoseconds("get('tool', 'ana')", get=scoped.get), "ns")
+    ana = Caller(user_id="ana")
+    scoped.get("tool", ana)
+    row("guard: look-up of a user's circuit", nanoseconds("get('tool', ana)", get=scoped.get, ana=ana), "ns")
 
 
 def sizes() -> None:
