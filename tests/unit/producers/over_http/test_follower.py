@@ -36,6 +36,7 @@ def follow(server: GatewayServer, quick: None) -> Iterator[Callable[..., Gateway
         background = Background("test")
         backgrounds.append(background)
         follower = GatewayFollower(Gateway(server.url, token), background=background, **clocks)
+        follower.broker_time.wall = clocks.get("wall", time.time)  # before its thread hears the gateway's time
         follower.start()
         return follower
 
@@ -183,7 +184,6 @@ def test_reconnects_to_a_gateway_that_is_away_back_off(
 
 def test_the_clock_of_the_gateway_corrects_one_that_is_ahead(follow: Follow) -> None:
     follower = follow(wall=lambda: time.time() + 90)
-    follower.broker_time.wall = lambda: time.time() + 90
     assert follower.wait_loaded(LIMIT_S)
     assert abs(follower.broker_time() - time.time()) < 2
 
