@@ -82,8 +82,8 @@ def test_a_guard_that_calls_tools_of_a_dead_server_is_noticed(monkeypatch):
 def test_a_broken_tool_that_takes_its_server_down_is_noticed(monkeypatch):
     breach = Evidence.breach
 
-    def careless(self, policy):
-        return breach(self, policy.model_copy(update={"minimum_tools": 1}))
+    def careless(self, policy, now):
+        return breach(self, policy.model_copy(update={"minimum_tools": 1}), now)
 
     monkeypatch.setattr(Evidence, "breach", careless)
     error = broken(server_outage_every_s=0.0, outage_every_s=100.0, calls_per_s=15.0)
@@ -222,7 +222,7 @@ def test_a_circuit_that_never_closes_is_noticed(monkeypatch):
 
 def test_a_replay_that_counts_again_is_noticed(monkeypatch):
     def forgetful(self, live, fence):
-        partition, offset, _ = fence
+        partition, offset = fence
         live.row.fences[partition] = max(offset, live.row.fences.get(partition, -1))
         live.row.applied += 1
         self.registry.touch(live)
