@@ -38,7 +38,8 @@ def test_four_times_the_text_takes_about_four_times_as_long(beginning, then, mon
         redact(text)
         return time.thread_time() - began
 
-    assert took(12_000) < 10 * min(took(3_000), took(3_000)) + 0.02
+    limit = 10 * min(took(3_000), took(3_000)) + 0.02
+    assert took(12_000) < limit or took(12_000) < limit, "and again: other processes may take the caches away once"
 
 
 def test_text_beyond_the_cut_costs_nothing():
