@@ -6,18 +6,14 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 
 from switchgear_gateway.bodies import MAX_BODY_BYTES
 from switchgear_gateway.openapi import openapi_of
 from switchgear_gateway.parts import Part
-from switchgear_http.application import create_application
+from switchgear_http.application import access_to, create_application
 from switchgear_http.authenticator import Authenticator
-from switchgear_http.cors import Origins
 from switchgear_http.hosts import KnownHosts
-from switchgear_http.limits import Limits
 from switchgear_http.meter import Meter
-from switchgear_http.middleware import AccessControl
 from switchgear_http.routing import Routes
 from switchgear_schemas.settings import Settings
 
@@ -40,21 +36,15 @@ def create_app(
         elsewhere="/openapi.json lists the routes.",
         meter=Meter(registry, "gateway"),
         middleware=[
-            Middleware(
-                AccessControl,
+            access_to(
+                routes,
+                settings,
                 authenticator=authenticator,
                 hosts=KnownHosts(
                     settings.gateway_allowed_hosts, settings.gateway_http, "SWITCHGEAR_GATEWAY_ALLOWED_HOSTS"
                 ),
-                role_of=routes.role_of,
-                limits=Limits(
-                    settings.access_requests_per_token,
-                    settings.access_requests_per_address,
-                    body_bytes=MAX_BODY_BYTES,
-                    streams_per_token=settings.gateway_streams_per_token,
-                ),
-                origins=Origins(settings.access_cors_origins),
-                is_stream=routes.is_stream,
+                streams_per_token=settings.gateway_streams_per_token,
+                body_bytes=MAX_BODY_BYTES,
             )
         ],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from starlette.applications import Starlette
@@ -14,10 +14,19 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 from starlette.routing import request_response
 
+from switchgear_http.authenticator import Authenticator
+from switchgear_http.cors import Origins
+from switchgear_http.hosts import KnownHosts
+from switchgear_http.limits import BODY_BYTES, Limits
 from switchgear_http.meter import Meter
+from switchgear_http.middleware import AccessControl
 from switchgear_http.probes import Probes
 from switchgear_http.problem import MEDIA_TYPE, ProblemError
 from switchgear_http.routing import Handler, Routes
+from switchgear_schemas.access_settings import AccessSettings
+
+if TYPE_CHECKING:
+    from switchgear_http.sessions import Sessions  # needs an extra
 
 log = structlog.get_logger()
 
@@ -65,6 +74,35 @@ def create_application(
             route.app = meter.over(route.path, route.app)
     # Starlette raises what it handles as Exception once more after the answer, so the routes answer to all errors themselves.
     return Starlette(routes=[*served, *pages], exception_handlers={HTTPException: answer}, middleware=list(middleware))
+
+
+def access_to(
+    routes: Routes,
+    settings: AccessSettings,
+    *,
+    authenticator: Authenticator,
+    hosts: KnownHosts,
+    streams_per_token: int,
+    body_bytes: int = BODY_BYTES,
+    sessions: Sessions | None = None,
+) -> Middleware:
+    """Return what lets a request through to its route, as the settings of all servers say. For the arguments, see ``AccessControl`` and ``Limits``."""
+    limits = Limits(
+        settings.access_requests_per_token,
+        settings.access_requests_per_address,
+        body_bytes=body_bytes,
+        streams_per_token=streams_per_token,
+    )
+    return Middleware(
+        AccessControl,
+        authenticator=authenticator,
+        hosts=hosts,
+        role_of=routes.role_of,
+        limits=limits,
+        origins=Origins(settings.access_cors_origins),
+        is_stream=routes.is_stream,
+        sessions=sessions,
+    )
 
 
 def create_probe_application(probes: Probes) -> Starlette:

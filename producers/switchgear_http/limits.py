@@ -15,6 +15,7 @@ from switchgear_http.problem import ProblemError
 MAX_ADDRESSES: Final = 4096
 PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 """Paths that no limit holds up: their answers never wait for other requests."""
+BODY_BYTES: Final = 1_000_000
 _BUSY: Final = 429
 
 
@@ -39,7 +40,7 @@ class Limits:
     requests_per_token: int = 64
     requests_per_address: int = 64
     streams_per_token: int = 10
-    body_bytes: int = 1_000_000
+    body_bytes: int = BODY_BYTES
     body_pause_s: float = 5.0
     body_s: float = 12.0
     failed_logins: int = 20

@@ -8,14 +8,11 @@ from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from switchgear_http.application import create_application
+from switchgear_http.application import access_to, create_application
 from switchgear_http.authenticator import Authenticator
-from switchgear_http.cors import Origins
 from switchgear_http.headers import SecurityHeaders
 from switchgear_http.hosts import KnownHosts
-from switchgear_http.limits import Limits
 from switchgear_http.meter import Meter
-from switchgear_http.middleware import AccessControl
 from switchgear_http.principal import Role
 from switchgear_http.routing import Routes
 from switchgear_http.sessions import Sessions
@@ -76,18 +73,12 @@ def create_app(
         problem_of=problem_of,
         middleware=[
             Middleware(SecurityHeaders),
-            Middleware(
-                AccessControl,
+            access_to(
+                routes,
+                settings,
                 authenticator=authenticator or Authenticator.of(settings),
                 hosts=KnownHosts(settings.api_allowed_hosts, settings.api_http, "SWITCHGEAR_API_ALLOWED_HOSTS"),
-                role_of=routes.role_of,
-                limits=Limits(
-                    settings.access_requests_per_token,
-                    settings.access_requests_per_address,
-                    streams_per_token=settings.api_streams_per_token,
-                ),
-                origins=Origins(settings.access_cors_origins),
-                is_stream=routes.is_stream,
+                streams_per_token=settings.api_streams_per_token,
                 sessions=sessions,
             ),
         ],
