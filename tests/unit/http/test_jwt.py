@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from switchgear_http.errors import InvalidCredentialsError, KeysUnavailableError
 from switchgear_http.jwt import JwtVerifier, KeySet, claim, fetch_json, is_protected
 from switchgear_http.principal import Role
+from tests.support.clock import Clock
 from tests.support.http_server import served
 
 ISSUER = "https://login.example.com/realm"
@@ -52,13 +53,6 @@ class Issuer:
         if self.fails:
             raise OSError("away")
         return {"keys": self.keys} if url.endswith("/keys") else self.configuration
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture

@@ -6,13 +6,7 @@ from hypothesis import strategies as st
 
 from switchgear_http.limits import MAX_ADDRESSES, FailedLogins, InProgress
 from switchgear_http.problem import ProblemError
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
+from tests.support.clock import Clock
 
 
 def test_request_beyond_the_limit_of_a_key_is_refused_until_another_ends():
@@ -34,7 +28,7 @@ def test_ended_requests_need_no_memory_even_if_they_fail():
 
 
 def test_failed_logins_beyond_the_burst_must_wait_and_one_more_is_allowed_at_a_time():
-    clock = Clock()
+    clock = Clock(0.0)
     failed = FailedLogins(3, 10.0, clock=clock)
     assert [failed.count("10.0.0.1") for _ in range(4)] == [0, 0, 0, 10]
     assert failed.count("10.0.0.1") == 10  # a refused login does not lengthen the wait
@@ -48,7 +42,7 @@ def test_failed_logins_beyond_the_burst_must_wait_and_one_more_is_allowed_at_a_t
 @pytest.mark.slow
 @given(st.lists(st.floats(0, 30), max_size=60))
 def test_no_schedule_gets_more_failed_logins_than_burst_and_rate_allow(pauses):
-    clock = Clock()
+    clock = Clock(0.0)
     failed = FailedLogins(3, 10.0, clock=clock)
     answered = 0
     for pause in pauses:
@@ -59,14 +53,14 @@ def test_no_schedule_gets_more_failed_logins_than_burst_and_rate_allow(pauses):
 
 @pytest.mark.slow
 def test_table_of_failed_logins_is_bounded_for_a_hundred_thousand_addresses():
-    failed = FailedLogins(3, 10.0, clock=Clock())
+    failed = FailedLogins(3, 10.0, clock=Clock(0.0))
     for number in range(100_000):
         failed.count(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
     assert len(failed) == MAX_ADDRESSES
 
 
 def test_addresses_of_one_host_share_a_limit():
-    failed = FailedLogins(1, 10.0, clock=Clock())
+    failed = FailedLogins(1, 10.0, clock=Clock(0.0))
     for one, other in (("2001:db8::1", "2001:db8::ffff:2"), ("::ffff:10.0.0.9", "10.0.0.9"), ("proxy", "proxy")):
         assert failed.count(one) == 0
         assert failed.count(other) > 0

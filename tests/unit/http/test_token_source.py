@@ -11,18 +11,12 @@ from switchgear_http.principal import Role
 from switchgear_http.token_source import FixedTokens, TokenFile
 from switchgear_http.tokens import new_token, with_token
 from switchgear_schemas.errors import SettingsError
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
+from tests.support.clock import Clock
 
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(0.0)
 
 
 @pytest.fixture

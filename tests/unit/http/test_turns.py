@@ -10,6 +10,7 @@ import pytest
 
 from switchgear_http import turns
 from switchgear_http.turns import Turn
+from tests.support.beats import beats_during
 
 
 @pytest.fixture
@@ -29,20 +30,12 @@ async def test_work_that_fits_in_a_slice_never_waits():
 
 @pytest.mark.usefixtures("no_slice")
 async def test_others_go_on_at_each_pause_after_a_slice():
-    beats = 0
+    async def pauses():
+        turn = Turn()
+        for _ in range(100):
+            await turn.pause()
 
-    async def beat():
-        nonlocal beats
-        while True:
-            beats += 1
-            await asyncio.sleep(0)
-
-    beating = asyncio.create_task(beat())
-    turn = Turn()
-    for _ in range(100):
-        await turn.pause()
-    beating.cancel()
-    assert beats >= 99
+    assert await beats_during(pauses()) >= 99
 
 
 @pytest.mark.usefixtures("no_slice")

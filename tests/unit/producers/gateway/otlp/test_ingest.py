@@ -8,18 +8,12 @@ from switchgear_gateway.otlp import calls
 from switchgear_gateway.otlp import ingest as module
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.submission import Result, TryAgainError
+from tests.support.clock import Clock
 from tests.support.table import table
 from tests.unit.producers.gateway.otlp.support import MCP, SERVER, TOOL, Kafka, log_request, sample, span_request, take
 
 WAITS = {"id": 3, "parent": 2, "kind": SERVER, "attributes": MCP}
 LOG = {"tool_name": "Bash", "success": "true", "session.id": "s", "tool_use_id": "t1"}
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 async def test_the_calls_of_a_request_are_acknowledged_before_its_answer():
@@ -116,7 +110,7 @@ async def test_a_log_that_is_sent_twice_counts_once_and_two_calls_count_twice():
 
 
 async def test_a_call_that_waited_is_sent_when_its_wait_is_over():
-    kafka, clock = Kafka(), Clock()
+    kafka, clock = Kafka(), Clock(0.0)
     ingest = Ingest(clock=clock)
     await take(ingest, span_request(WAITS), kafka.sender())
     await ingest.send_due()
@@ -129,7 +123,7 @@ async def test_a_call_that_waited_is_sent_when_its_wait_is_over():
 
 
 async def test_a_call_that_waited_and_could_not_be_sent_is_tried_again_as_resent():
-    kafka, clock = Kafka(RuntimeError("down"), Result(retry_after_s=1)), Clock()
+    kafka, clock = Kafka(RuntimeError("down"), Result(retry_after_s=1)), Clock(0.0)
     ingest = Ingest(clock=clock)
     await take(ingest, span_request(WAITS), kafka.sender())
     clock.now = 6.0
@@ -142,7 +136,7 @@ async def test_a_call_that_waited_and_could_not_be_sent_is_tried_again_as_resent
 
 
 async def test_a_call_that_waited_and_can_never_be_sent_is_counted_as_lost():
-    kafka, clock = Kafka(*(RuntimeError("down") for _ in range(50))), Clock()
+    kafka, clock = Kafka(*(RuntimeError("down") for _ in range(50))), Clock(0.0)
     ingest = Ingest(clock=clock)
     await take(ingest, span_request(WAITS), kafka.sender())
     clock.now = 6.0

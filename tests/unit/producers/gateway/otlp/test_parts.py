@@ -18,6 +18,7 @@ from switchgear_gateway.otlp.parts import MAX_HEAD_BYTES, MAX_RECORDS, PART_BYTE
 from switchgear_gateway.otlp.submission import Result, TryAgainError
 from switchgear_gateway.otlp.unreadable import TooManyRecordsError, UnreadableBodyError
 from switchgear_http import turns
+from tests.support.beats import beats_during
 from tests.support.table import table
 from tests.unit.producers.gateway.otlp.support import (
     SAMPLES,
@@ -234,18 +235,8 @@ async def test_a_request_that_is_given_up_counts_when_it_comes_again(kind, monke
 
 async def test_other_requests_go_on_between_the_parts_of_a_large_one(monkeypatch):
     monkeypatch.setattr(turns, "SLICE_S", -1.0)
-    beats = 0
-
-    async def beat():
-        nonlocal beats
-        while True:
-            beats += 1
-            await asyncio.sleep(0)
-
-    beating = asyncio.create_task(beat())
-    await Ingest().traces(empty_spans(MAX_RECORDS), "protobuf", Kafka().sender())
-    beating.cancel()
-    assert beats > MAX_RECORDS
+    request = Ingest().traces(empty_spans(MAX_RECORDS), "protobuf", Kafka().sender())
+    assert await beats_during(request) > MAX_RECORDS
 
 
 async def test_calls_that_wait_are_bounded_for_each_trace():
