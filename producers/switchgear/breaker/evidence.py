@@ -276,7 +276,7 @@ class Evidence:
         )
 
     def _run(self, now: float) -> int:
-        """Return the length of the run at ``now``. What is no part of a run, such as an overdue call, doesn't end an old one."""
+        """Return the length of the run at ``now``: 0 if it is too old. Only calls that count in a run end an old one."""
         return 0 if now - self.counted_at > self.run_age_s else self.streak
 
     def breach(self, policy: Policy, now: float) -> Cause | None:

@@ -222,7 +222,7 @@ export class Evidence {
     };
   }
 
-  /** Return the length of the run at `now`. What is no part of a run, such as an overdue call, doesn't end an old one. */
+  /** Return the length of the run at `now`: 0 if it is too old. Only calls that count in a run end an old one. */
   #run(now: number): number {
     return now - this.#countedAt > this.runAgeS ? 0 : this.streak;
   }
