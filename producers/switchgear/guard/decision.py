@@ -242,17 +242,8 @@ class CircuitDecision(Circuits):
         return FamilyPermit(family.name, circuit, quiet, generation)
 
     def _give_back(self, attempt: Attempt) -> None:
-        """Give back what a call holds that isn't made."""
-        if attempt.circuit is not None and attempt.breaker_permit is not None:
-            attempt.circuit.release(attempt.breaker_permit, self.clock())
-        if attempt.of_family is not None:
-            attempt.of_family.release(self.clock())
-        if attempt.held is not None:
-            self._credentials.give_back(attempt.held, self.clock())
-        if attempt.lease is not None and self.fleet is not None:
-            self.fleet.give_lease_back(*attempt.lease)
-        if attempt.family_lease is not None and self.fleet is not None:
-            self.fleet.give_lease_back(*attempt.family_lease)
+        """Give back what a call holds that isn't made. A lease of its family is part of what it holds of that."""
+        self.reporter.give_back(attempt.circuit, attempt.breaker_permit, attempt.of_family, attempt.lease, attempt.held)
 
     def _local_refusal(
         self, tool: str, refused: BreakerRejection, circuit: LocalCircuit, view: CircuitView | None

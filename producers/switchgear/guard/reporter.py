@@ -27,7 +27,11 @@ from switchgear_schemas.enums import (
 )
 
 if TYPE_CHECKING:
-    from switchgear.guard.fleet_circuits import FleetCircuits
+    from switchgear.breaker import BreakerPermit
+    from switchgear.guard.credentials import Held
+    from switchgear.guard.families import FamilyPermit
+    from switchgear.guard.fleet_circuits import FleetCircuits, Lease
+    from switchgear.guard.local_circuits import LocalCircuit
     from switchgear.telemetry.hooks import HookList
 
 
@@ -135,19 +139,29 @@ class Reporter:
             permit.caller_errors.give_back(run_name(permit.tool, permit.caller.target), permit.trial)
 
     def _give_back(self, permit: Permit) -> None:
-        if permit.circuit is not None and permit.breaker_permit is not None:
-            permit.circuit.release(permit.breaker_permit, self.clock())
-        if permit.lease is not None and self.fleet is not None:
-            self.fleet.give_lease_back(*permit.lease)
-        family = permit.family
+        self.give_back(permit.circuit, permit.breaker_permit, permit.family, permit.lease, permit.held)
+        for session in permit.sessions:
+            session.add_calls(-1)
+
+    def give_back(
+        self,
+        circuit: LocalCircuit | None,
+        breaker_permit: BreakerPermit | None,
+        family: FamilyPermit | None,
+        lease: Lease | None,
+        held: Held | None,
+    ) -> None:
+        """Give back what a call holds of its circuits and of its credential, and that isn't made."""
+        if circuit is not None and breaker_permit is not None:
+            circuit.release(breaker_permit, self.clock())
+        if lease is not None and self.fleet is not None:
+            self.fleet.give_lease_back(*lease)
         if family is not None:
             family.release(self.clock())
             if family.lease is not None and self.fleet is not None:
                 self.fleet.give_lease_back(*family.lease)
-        for session in permit.sessions:
-            session.add_calls(-1)
-        if permit.held is not None:
-            self.credentials.give_back(permit.held, self.clock())
+        if held is not None:
+            self.credentials.give_back(held, self.clock())
 
     def _credential_ended(self, permit: Permit, now: float, status: Status, error_class: ErrorClass | None) -> str:
         """Count what the call says about the credential of its caller. Return the credential if it was rejected."""
