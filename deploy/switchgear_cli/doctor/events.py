@@ -25,7 +25,7 @@ def gateway_of(system: System) -> str:
 
 def events_finding(settings: Settings, gateway_url: str, limit_s: float) -> Finding:
     """Ask the API for calls of the last hour. If there are none, ask the gateway what arrived there instead."""
-    with ApiClient.of(settings, answer_limit_s=limit_s / 2) as api:
+    with ApiClient.of(settings, total_s=limit_s / 2) as api:
         reports = api.tools(hours=HOURS).get("tool_reports", [])
     tools = sum(1 for each in reports if each.get("total_calls") or each.get("rejected_calls"))
     if tools:
@@ -34,7 +34,7 @@ def events_finding(settings: Settings, gateway_url: str, limit_s: float) -> Find
         todo = "If traces or events go to a gateway, give SWITCHGEAR_GATEWAY_URL: it says what arrived there."
         return Finding("warn", _NONE, f"{_START}\n{todo}")
     try:
-        with ApiClient.of(settings, gateway_url, limit_s / 2) as gateway:
+        with ApiClient.of(settings, gateway_url, total_s=limit_s / 2) as gateway:
             sources = gateway.sources()
     except (ApiUnavailableError, ApiAnswerError) as error:
         todo = "Start it, or correct SWITCHGEAR_GATEWAY_URL and SWITCHGEAR_TOKEN."

@@ -26,6 +26,7 @@ from switchgear_schemas.settings import CONFIG_VARIABLE, Settings
 
 API: Final = "API"
 _MOST_NAMED: Final = 5
+_CALLED_WITHIN_H: Final = 24
 _LACKING: Final = """
 SELECT topic, sum(offsets) FROM
 (
@@ -125,7 +126,7 @@ class ServerChecks:
         return await asyncio.to_thread(self._api)
 
     def _api(self) -> Finding:
-        with self._client(requests=2) as api:
+        with self._client() as api:
             readiness = api.readiness()
             bad = [name for name, fine in readiness.get("checks", {}).items() if not fine]
             if readiness.get("status") != "ready":
@@ -134,9 +135,9 @@ class ServerChecks:
             count = len(api.circuits()["circuits"])
             return Finding("ok", f"{api.url} is ready, and shows {count} circuits.")
 
-    def _client(self, *, requests: int = 1) -> ApiClient:
-        """Return a client for a check that makes so many requests, one after the other."""
-        return ApiClient.of(self.settings, answer_limit_s=self.limit_s / requests)
+    def _client(self) -> ApiClient:
+        """Return a client for one check. Its requests share the check's time."""
+        return ApiClient.of(self.settings, total_s=self.limit_s)
 
     async def events(self) -> Finding:
         """Look whether calls were stored lately, and if not, why."""
@@ -161,10 +162,10 @@ class ServerChecks:
 
     def _targets(self) -> Finding:
         policies = PolicySet.load(self.settings.policy_file)
-        with self._client(requests=2) as api:
-            stored = api.sql("SELECT DISTINCT tool_name FROM tool_counts_1m ORDER BY tool_name")["rows"]
+        with self._client() as api:
+            called = [str(each["tool_name"]) for each in api.tools(hours=_CALLED_WITHIN_H)["tool_reports"]]
             split = [each["tool_name"] for each in api.circuits()["circuits"] if each["scope"] == "target"]
-        return targets_finding([str(row[0]) for row in stored], policies, split)
+        return targets_finding(called, policies, split)
 
     async def history(self) -> Finding:
         """Look whether sinks have read events that this store lacks."""

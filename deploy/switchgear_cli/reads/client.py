@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -42,6 +43,7 @@ class ApiClient:
         answer_limit_s: Longest wait for an answer, in seconds.
         token: The token to send, or None.
         cafile: PEM file of the CA certificates to trust for https; None for the system's.
+        total_s: Longest wait for all answers together, in seconds; None for no such limit.
 
     Raises (every method):
         ApiUnavailableError: The API could not be reached, did not answer in time, or is not Switchgear.
@@ -49,9 +51,16 @@ class ApiClient:
     """
 
     def __init__(
-        self, url: str, answer_limit_s: float = ANSWER_LIMIT_S, *, token: str | None = None, cafile: Path | None = None
+        self,
+        url: str,
+        answer_limit_s: float = ANSWER_LIMIT_S,
+        *,
+        token: str | None = None,
+        cafile: Path | None = None,
+        total_s: float | None = None,
     ) -> None:
         self.url = url.rstrip("/")
+        self._ends_at = None if total_s is None else time.monotonic() + total_s
         try:
             if cafile is not None:
                 check_file(cafile)
@@ -71,10 +80,18 @@ class ApiClient:
             ) from None
 
     @classmethod
-    def of(cls, settings: Settings, url: str | None = None, answer_limit_s: float = ANSWER_LIMIT_S) -> ApiClient:
+    def of(
+        cls,
+        settings: Settings,
+        url: str | None = None,
+        answer_limit_s: float = ANSWER_LIMIT_S,
+        *,
+        total_s: float | None = None,
+    ) -> ApiClient:
         """Return a client with the token and certificates of the settings. ``url`` is by default ``api_url``."""
         token = None if settings.token is None else settings.token.get_secret_value()
-        return cls(url or settings.api_url or "", answer_limit_s, token=token, cafile=settings.api_cafile)
+        where = url or settings.api_url or ""
+        return cls(where, answer_limit_s, token=token, cafile=settings.api_cafile, total_s=total_s)
 
     def tools(self, hours: float | None = None) -> dict[str, Any]:
         """Return the health of every tool."""
@@ -212,6 +229,8 @@ class ApiClient:
         return self._send("GET", path, params=given)
 
     def _request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        if self._ends_at is not None:
+            arguments["timeout"] = _timeout(max(0.001, self._ends_at - time.monotonic()))
         try:
             return self._http.request(method, path, **arguments)
         except httpx.TimeoutException:
@@ -249,7 +268,7 @@ def connect(api_url: str | None = None) -> ApiClient:
 
 
 def _timeout(answer_limit_s: float) -> httpx.Timeout:
-    return httpx.Timeout(answer_limit_s, connect=CONNECT_LIMIT_S)
+    return httpx.Timeout(answer_limit_s, connect=min(CONNECT_LIMIT_S, answer_limit_s))
 
 
 def _object(answer: httpx.Response) -> dict[str, Any] | None:

@@ -136,3 +136,14 @@ def test_the_option_for_the_api_wins_over_the_setting(server, monkeypatch, tmp_p
         assert api.circuits()["circuits"] == []
     with connect() as api, pytest.raises(ApiUnavailableError, match=r"127\.0\.0\.1:9"):
         api.circuits()
+
+
+def test_requests_of_one_client_share_its_time_and_the_first_may_take_most_of_it(monkeypatch):
+    limits = []
+    monkeypatch.setattr("httpx.Client.request", lambda *_, timeout, **__: limits.append(timeout.read))
+    moments = iter([100.0, 100.5, 107.0, 111.0])
+    monkeypatch.setattr("switchgear_cli.reads.client.time.monotonic", lambda: next(moments))
+    with ApiClient("http://127.0.0.1:1", total_s=10.0) as api:
+        for _ in range(3):
+            api._request("GET", "/v1/tools")
+    assert limits == [9.5, 3.0, 0.001]
