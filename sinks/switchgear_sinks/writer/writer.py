@@ -86,7 +86,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         self._looking: asyncio.Task[None] | None = None
         self._rewind = rewind
         self._rewinds_later = False
-        self._sought: set[TopicPartition] = set()
+        self._sought: dict[TopicPartition, int] = {}
         """Partitions that were set back since the last poll began."""
         self._inserters = {
             topics.executions: Inserter(store, ExecutionRows(), self._dead, metrics, self.limits, self._know_history),
@@ -240,7 +240,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             await self._commit({each: OffsetAndMetadata(at.offset, at.metadata()) for each, at in back.items()})
             for partition, at in back.items():
                 self._consumer.seek(partition, at.offset)
-                self._sought.add(partition)
+                self._sought[partition] = at.offset
                 self._early.pop(partition, None)
             log.info(
                 "reading again what the store lacks", offsets=sum(at.stored.start - at.offset for at in back.values())
@@ -327,7 +327,11 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             raise self._refused(str(error) or type(error).__name__) from error
         kafka_log.look(self._consumer)
         await asyncio.sleep(0)  # getmany does not yield while there is more
-        return {partition: records for partition, records in found.items() if partition not in self._sought}
+        for partition in self._sought.keys() & found:  # read before or after it was set back: that can't be told
+            del found[partition]
+            if partition in self._consumer.assignment():
+                self._consumer.seek(partition, self._sought[partition])
+        return found
 
     def _feed(self, partition: TopicPartition, records: list[Record]) -> None:
         if self.assignment is None:  # fetched before the listener was called

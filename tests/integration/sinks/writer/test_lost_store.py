@@ -70,9 +70,11 @@ async def test_a_lost_store_is_named_and_read_again_each_event_once(lose: Callab
         await assert_exact(sink.store, 600)
 
 
+@pytest.mark.parametrize("poll_ms", [100, 3000], ids=["usual polls", "a poll that lasts longer than the rebalance"])
 async def test_a_batch_that_a_killed_sink_left_keeps_its_range_when_the_rest_is_read_again(
-    lose: Callable[..., Settings],
+    lose: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, poll_ms: int
 ) -> None:
+    monkeypatch.setattr("switchgear_sinks.writer.writer._POLL_MS", poll_ms)
     first = lose(None)
     key = b"search"
     places = await produce(first, [Message(execution("search"), key, partition=0) for _ in range(90)])
