@@ -46,7 +46,7 @@ docs: setup
 
 ## adapters: every adapter with its framework, older versions too; writes the table of docs/integrations (ARGS="langchain" to choose)
 adapters: setup
-	$(BIN)/python -m tests.integrations.environments $(ARGS)
+	$(BIN)/python -m tests.frameworks.environments $(ARGS)
 
 ## bench: measure Switchgear and other circuit breakers in one run
 bench: setup

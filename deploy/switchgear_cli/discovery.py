@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from switchgear_cli.up_record import UpRecord
-from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.errors import WrongUsageError
 from switchgear_schemas.settings import Settings, load_settings
 
 KAFKA: Final = "kafka_bootstrap_servers"

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from switchgear_cli.catalogue import ABOUT, COMMANDS, GROUPS, Entry
 from switchgear_cli.terminal import safe_output
-from switchgear_cli.usage import WrongUsageError, sentence
-from switchgear_schemas.errors import SwitchgearError
+from switchgear_cli.usage import sentence
+from switchgear_schemas.errors import SwitchgearError, WrongUsageError
 
 if TYPE_CHECKING:
     from cyclopts import App

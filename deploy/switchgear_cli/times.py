@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.errors import WrongUsageError
 
 _SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
 _PART: Final = re.compile(r"(\d{1,9}(?:\.\d+)?) ?(s|min|m|h|d)")

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from switchgear_schemas.errors import SwitchgearError
-
 if TYPE_CHECKING:
     from cyclopts import (
         Argument,
@@ -119,10 +117,6 @@ EXAMPLES: Final[Mapping[str, str]] = {
 spelling in all commands.
 """
 _KINDS: Final = {int: "a whole number", float: "a number"}
-
-
-class WrongUsageError(SwitchgearError):
-    """An argument is wrong, found after the command line was parsed."""
 
 
 def sentence(error: CycloptsError, invoked: str | None) -> str:

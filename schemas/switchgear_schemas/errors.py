@@ -24,6 +24,10 @@ class SettingsError(SwitchgearError):
     """A setting is missing, unknown or out of range. The message names it."""
 
 
+class WrongUsageError(SwitchgearError):
+    """An argument of a command is wrong, found after the command line was parsed. Its exit code is 2; nothing was done."""
+
+
 class InvalidExecutionError(SwitchgearError):
     """A message isn't a valid execution.
 

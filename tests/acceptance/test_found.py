@@ -194,9 +194,9 @@ LEFT: Final = {LOGIN: ["notes"], "Windsurf's key": ["a"], "one missing binary am
 
 def client_configuration(case: Case) -> str:
     """Wrap a file with these servers, and look at each one."""
-    from switchgear_cli.mcp_proxy.examine import examined  # noqa: PLC0415 - as above
-    from switchgear_cli.mcp_proxy.names import is_plain  # noqa: PLC0415
-    from switchgear_cli.mcp_proxy.wrap import is_wrapped, unwrap_file, wrap_file  # noqa: PLC0415
+    from switchgear_mcp.examine import examined  # noqa: PLC0415 - as above
+    from switchgear_mcp.names import is_plain  # noqa: PLC0415
+    from switchgear_mcp.wrap import is_wrapped, unwrap_file, wrap_file  # noqa: PLC0415
 
     status = 401 if case["name"] == LOGIN else 400
     with tempfile.TemporaryDirectory() as folder:

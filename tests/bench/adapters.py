@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from tests.integrations.environments import NEWEST, ROOT, python_of
+from tests.frameworks.environments import NEWEST, ROOT, python_of
 
 LIMIT_S = 300
 
@@ -25,7 +25,7 @@ def main(names: Sequence[str]) -> int:
             continue
         for file in environment.tests:
             done = subprocess.run(
-                [str(python_of(environment)), "-m", "tests.integrations.measure", file],
+                [str(python_of(environment)), "-m", "tests.frameworks.measure", file],
                 cwd=ROOT,
                 capture_output=True,
                 text=True,

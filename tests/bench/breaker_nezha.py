@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from switchgear.policies import PolicySet
+from switchgear_api.replay import replay
+from switchgear_api.replay.history import read_history
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.wire import decode_execution
-from switchgear_sinks.replay import replay
-from switchgear_sinks.replay.history import read_history
 from tests.bench.nezha_policy import LEARNED_UNTIL, Call, as_tables, as_toml, learned
 
 FAULT_LASTS_S = 150.0

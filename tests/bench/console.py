@@ -20,10 +20,10 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from switchgear_api.console.console import Console
+from switchgear_api.console.records import decode_record
 from switchgear_schemas.circuit import Cause, Circuit
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.api.console.console import Console
-from switchgear_sinks.api.console.records import decode_record
 from switchgear_sinks.migrations import migrate
 from switchgear_sinks.store import Store, open_store
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from switchgear_api.replay.history import read_history
 from switchgear_schemas.wire import decode_execution
-from switchgear_sinks.replay.history import read_history
 
 AGENTS: Final = 20
 """Agents at a time, each in a process of its own."""

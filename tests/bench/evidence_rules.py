@@ -36,9 +36,9 @@ from switchgear.integrations import mcp_results
 from switchgear.integrations.tool_calls import StartedCall, ToolCalls
 from switchgear.policies import PolicySet
 from switchgear.testing import FakeClock, InMemoryFleet
+from switchgear_api.replay.replay import Fold
 from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy
 from switchgear_schemas.wire import Execution
-from switchgear_sinks.replay.replay import Fold
 from tests.bench.breaker_nezha import FAULT_LASTS_S, faults_within
 from tests.bench.evidence_history import AGENTS as PROCESSES
 from tests.bench.evidence_history import Call, agent_calls, shop_calls

@@ -41,8 +41,8 @@ from switchgear_http.server import collect_seldom, make_server
 from switchgear_http.sockets import listen
 from switchgear_schemas.settings import Settings
 from switchgear_schemas.wire import Execution
-from tests.support.gateway import execution, running_gateway
 from tests.support.kafka import running_kafka
+from tests.support.running_gateway import execution, running_gateway
 
 BATCH: Final = 100
 CONNECTIONS: Final = 64

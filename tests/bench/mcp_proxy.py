@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import sys
 
-from tests.integrations.environments import ENVIRONMENTS, ROOT, python_of
+from tests.frameworks.environments import ENVIRONMENTS, ROOT, python_of
 
 LIMIT_S = 600
 MOST = 1.1
@@ -27,7 +27,7 @@ def main() -> int:
     """Measure and print a table. Return 1 if the proxy adds too much."""
     (environment,) = [each for each in ENVIRONMENTS if each.key == "mcp-proxy"]
     done = subprocess.run(
-        [str(python_of(environment)), "-m", "tests.integrations.measure_proxy"],
+        [str(python_of(environment)), "-m", "tests.frameworks.measure_proxy"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from switchgear_sinks.api.readonly import ReadOnlySql, SqlRefusedError
-from switchgear_sinks.sandbox.kernel import missing
+from switchgear_api.readonly import ReadOnlySql, SqlRefusedError
+from switchgear_api.sandbox.kernel import missing
 from tests.fuzz.sql.opened import FileMonitor
 from tests.fuzz.sql.positions import EXPRESSIONS, REFERENCES, STATEMENTS, TABLES
 from tests.fuzz.sql.run import fuzz

@@ -11,9 +11,9 @@ import pytest
 
 from switchgear_cli.local.ports import any_free_port
 from switchgear_stream.inspect import read_rows
-from tests.support.gateway import running_gateway
 from tests.support.processes import all_ended, python, run, settings_environment, switchgear
 from tests.support.recount import read_topic
+from tests.support.running_gateway import running_gateway
 from tests.support.snippets import REPOSITORY, snippets
 
 GUARD, SUBSCRIBE = snippets("README.md", "python")

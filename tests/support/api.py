@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import uvicorn
 from prometheus_client import CollectorRegistry
 
+from switchgear_api.app import create_app
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.api import create_app
 from switchgear_sinks.store import Store
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from switchgear_sinks.console.update_vendor import HERE as CONSOLE
+from switchgear_api.console.update_vendor import HERE as CONSOLE
 from tests.support.kafka import once_a_run
 
 _PACKAGES: Final = CONSOLE / "node_modules"

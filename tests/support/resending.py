@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.gateway import NDJSON, lines
+from tests.support.running_gateway import NDJSON, lines
 
 RESENT = {"Switchgear-Resent": "true"}
 PAUSE_S = 0.05

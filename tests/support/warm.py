@@ -62,7 +62,7 @@ _IMPORTED: Final = (
     "switchgear_cli.operate.run",
     "switchgear_gateway.service",
     "switchgear_sinks.migrations",
-    "switchgear_sinks.service",
+    "switchgear_api.service",
     "switchgear_sinks.store",
     "switchgear_stream.worker",
 )

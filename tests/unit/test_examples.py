@@ -40,7 +40,7 @@ EXPECTED = {
 
 
 def test_every_example_has_expected_lines_here_or_beside_the_tests_of_its_framework():
-    others = EXAMPLES.parent / "tests" / "integrations"
+    others = EXAMPLES.parent / "tests" / "frameworks"
     elsewhere = {
         name
         for path in others.glob("test_*.py")

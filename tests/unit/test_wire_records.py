@@ -10,9 +10,9 @@ import msgspec
 
 from switchgear.follower.view import decode_view
 from switchgear_alerts.facts import read_circuit
+from switchgear_api.console.records import decode_record
 from switchgear_schemas import Circuit
 from switchgear_schemas.wire import decode_execution
-from switchgear_sinks.api.console.records import decode_record
 from switchgear_sinks.writer.rows import CircuitRows, ExecutionRows
 from tests.support.records import HandMadeRecord
 from tests.support.table import table

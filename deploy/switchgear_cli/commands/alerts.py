@@ -11,8 +11,7 @@ from cyclopts import App, Parameter
 
 from switchgear_cli.logs import configure_client_logging, configure_logging
 from switchgear_cli.topics import ensure_topics
-from switchgear_cli.usage import WrongUsageError
-from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.errors import SwitchgearError, WrongUsageError
 from switchgear_schemas.settings import Settings, load_settings
 from switchgear_schemas.topics import alerts_topic
 

@@ -24,7 +24,7 @@ async def api(
 
     With the embedded engine (chdb:) the sink serves the API itself: one process owns the data.
     """
-    from switchgear_sinks.service import run_api  # noqa: PLC0415 - ClickHouse's client takes half a second to import
+    from switchgear_api.service import run_api  # noqa: PLC0415 - ClickHouse's client takes half a second to import
 
     settings = load_settings(clickhouse_url=clickhouse, api_http=http, log_level=log_level, log_format=log_format)
     configure_logging(

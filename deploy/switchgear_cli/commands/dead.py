@@ -19,8 +19,7 @@ from switchgear_cli.reads import output
 from switchgear_cli.reads.formats import clock, count, moment, named, plain
 from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name, time, words
 from switchgear_cli.times import parse_instant
-from switchgear_cli.usage import WrongUsageError
-from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.errors import SwitchgearError, WrongUsageError
 from switchgear_schemas.files import read_file
 from switchgear_schemas.settings import Settings
 from switchgear_schemas.visible import escaped

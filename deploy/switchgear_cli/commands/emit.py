@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from switchgear.emitter.emitter import Emitter
+from switchgear_api.replay.history import read_history
 from switchgear_cli.discovery import client_settings
 from switchgear_cli.emit.recording import rereadable
 from switchgear_cli.emit.run import EmitPlan, emit_lines
@@ -26,7 +27,6 @@ from switchgear_cli.reads.formats import plain
 from switchgear_cli.terminal import terminal_console
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.settings import Settings, load_settings
-from switchgear_sinks.replay.history import read_history
 
 INTERRUPTED: Final = 130
 

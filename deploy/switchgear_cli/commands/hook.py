@@ -11,8 +11,8 @@ from cyclopts.validators import Number
 from switchgear_cli.hook import install as settings_file
 from switchgear_cli.hook.calls import Options
 from switchgear_cli.hook.run import Line, run
-from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.claude_code import DEFAULT_TOOLS
+from switchgear_schemas.errors import WrongUsageError
 
 hook = App(name="hook", help="Guard the tools of Claude Code with circuit breakers.")
 

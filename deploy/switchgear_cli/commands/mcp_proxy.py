@@ -14,16 +14,15 @@ from cyclopts.validators import Number
 
 from switchgear_cli.hook.install import own_command
 from switchgear_cli.logs import configure_client_logging
-from switchgear_cli.mcp_proxy import servers as known
-from switchgear_cli.mcp_proxy.environment import passed_on
-from switchgear_cli.mcp_proxy.examine import examined
-from switchgear_cli.mcp_proxy.wrap import Report, unwrap_file, wrap_file
-from switchgear_cli.usage import WrongUsageError
-from switchgear_schemas.errors import SwitchgearError
+from switchgear_mcp import servers as known
+from switchgear_mcp.environment import passed_on
+from switchgear_mcp.examine import examined
+from switchgear_mcp.wrap import Report, unwrap_file, wrap_file
+from switchgear_schemas.errors import SwitchgearError, WrongUsageError
 from switchgear_schemas.settings import load_settings
 
 if TYPE_CHECKING:
-    from switchgear_cli.mcp_proxy.servers import Server
+    from switchgear_mcp.servers import Server
 
 _LOUD: Final = ("fastmcp", "httpx2", "mcp.client", "mcp.server")
 _MODULES: Final = frozenset({"fastmcp", "mcp", "mcp_types", "httpx2", "uvicorn", "anyio"})
@@ -101,8 +100,8 @@ def mcp_proxy(
     address, chains = _host_and_port(http), _chains(fallback)
     try:
         # FastMCP takes half a second to import.
-        from switchgear_cli.mcp_proxy.front import Sessions  # noqa: PLC0415
-        from switchgear_cli.mcp_proxy.run import Options, run  # noqa: PLC0415
+        from switchgear_mcp.front import Sessions  # noqa: PLC0415
+        from switchgear_mcp.run import Options, run  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _MODULES:
             raise

@@ -10,8 +10,7 @@ from cyclopts import Parameter
 
 from switchgear_cli.discovery import store_settings
 from switchgear_cli.logs import configure_client_logging
-from switchgear_cli.usage import WrongUsageError
-from switchgear_schemas.errors import SettingsError, SwitchgearError
+from switchgear_schemas.errors import SettingsError, SwitchgearError, WrongUsageError
 
 _RIGHTS: Final = "Connect as a user with access_management, and try again: what was done stays as it is."
 

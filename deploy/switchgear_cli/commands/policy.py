@@ -20,8 +20,7 @@ from switchgear_cli.operate.run import clear_policy, set_policy
 from switchgear_cli.reads import output
 from switchgear_cli.reads.formats import plain
 from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name, words
-from switchgear_cli.usage import WrongUsageError
-from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.errors import SwitchgearError, WrongUsageError
 from switchgear_schemas.settings import load_settings
 
 policy = App(name="policy", help="Check, explain and set the policies of tools.")
@@ -80,7 +79,7 @@ def show(
     set_live: dict[str, str] | None = None
     remark = ""
     if live is not False:
-        from switchgear_sinks.operate.policy_in_force import in_force, overridden  # noqa: PLC0415 - imports aiokafka, 100 ms
+        from switchgear_api.operate.policy_in_force import in_force, overridden  # noqa: PLC0415 - imports aiokafka, 100 ms
 
         try:
             timeout_s = _READ_S if live else _GLANCE_S

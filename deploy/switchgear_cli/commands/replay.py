@@ -11,16 +11,15 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from switchgear.policies import PolicySet
+from switchgear_api.replay import replay as replay_history
+from switchgear_api.replay.history import HistoryLine, read_history
 from switchgear_cli.reads.client import connect
 from switchgear_cli.reads.formats import plain
 from switchgear_cli.reads.history import stored_history
 from switchgear_cli.times import parse_instant
-from switchgear_cli.usage import WrongUsageError
-from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.errors import SwitchgearError, WrongUsageError
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.settings import load_settings
-from switchgear_sinks.replay import replay as replay_history
-from switchgear_sinks.replay.history import HistoryLine, read_history
 
 
 def replay(

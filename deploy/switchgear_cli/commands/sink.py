@@ -38,7 +38,7 @@ async def sink(
     It needs Kafka, the topics (`switchgear topics ensure`) and ClickHouse. It creates and migrates the tables. Start as
     many as you like on a ClickHouse server: they share the partitions. Everything else is in the settings (SWITCHGEAR_*).
     """
-    from switchgear_sinks.service import run_sink  # noqa: PLC0415 - ClickHouse's client takes half a second to import
+    from switchgear_api.service import run_sink  # noqa: PLC0415 - ClickHouse's client takes half a second to import
 
     settings = load_settings(
         kafka_bootstrap_servers=bootstrap_servers,

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from switchgear.policies import PolicySet
+from switchgear_api.replay.history import HistoryLine, read_history
 from switchgear_cli.operate.options import CommandOptions, NameOptions
 from switchgear_cli.operate.run import send, set_policy
 from switchgear_cli.reads import output
@@ -20,10 +21,8 @@ from switchgear_cli.reads.client import connect
 from switchgear_cli.reads.history import stored_history, stored_tools
 from switchgear_cli.terminal import terminal_console
 from switchgear_cli.times import parse_instant
-from switchgear_cli.usage import WrongUsageError
-from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.errors import SwitchgearError, WrongUsageError
 from switchgear_schemas.settings import load_settings
-from switchgear_sinks.replay.history import HistoryLine, read_history
 
 if TYPE_CHECKING:
     from switchgear_cli.tune.cost import Prices

@@ -11,8 +11,7 @@ from switchgear_cli.discovery import API, client_settings
 from switchgear_cli.reads import output
 from switchgear_cli.reads.client import ApiClient
 from switchgear_cli.terminal import terminal_console
-from switchgear_cli.usage import WrongUsageError
-from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.errors import SwitchgearError, WrongUsageError
 
 _ANSWER_S: Final = 5.0
 

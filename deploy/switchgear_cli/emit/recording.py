@@ -15,10 +15,10 @@ from typing import Any, Final
 import msgspec
 
 from switchgear.redaction import redact
+from switchgear_api.replay.history import HistoryLine, read_history
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.execution import EARLIEST, LATEST
 from switchgear_schemas.ids import mint_metric_id
-from switchgear_sinks.replay.history import HistoryLine, read_history
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from switchgear_api.replay.history import HistoryLine, read_history
 from switchgear_cli.emit.recording import Extent, Prepared, extent, prepare
 from switchgear_cli.emit.sending import SHOWN, ChunkSender, Tally
 from switchgear_schemas.errors import InvalidExecutionError
-from switchgear_sinks.replay.history import HistoryLine, read_history
 
 
 @dataclass(frozen=True, slots=True)

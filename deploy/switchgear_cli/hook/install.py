@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from switchgear_cli import json_file
 from switchgear_cli.hook.calls import Options
-from switchgear_cli.json_file import JsonFileError
+from switchgear_schemas import json_file
 from switchgear_schemas.claude_code import DEFAULT_TOOLS
+from switchgear_schemas.json_file import JsonFileError
 
 SETTINGS: Final = Path(".claude/settings.json")
 BACKUP: Final = ".switchgear-backup"

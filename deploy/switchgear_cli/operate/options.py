@@ -10,14 +10,14 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from pydantic import ValidationError
 
+from switchgear_api.operate.send_command import this_person
 from switchgear_cli.discovery import API, KAFKA, System, find_system
 from switchgear_cli.logs import configure_client_logging
-from switchgear_cli.usage import WrongUsageError
 from switchgear_http.principal import claims_login
 from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.command import Command, Verb
+from switchgear_schemas.errors import WrongUsageError
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.operate.send_command import this_person
 
 NOT_DONE: Final = 1
 """Exit code of a command that is not in force."""

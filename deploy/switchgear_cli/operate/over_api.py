@@ -14,6 +14,7 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from switchgear.policies.glob import is_glob
+from switchgear_api.operate.command_result import CommandOutcome, CommandResult
 from switchgear_cli.discovery import System
 from switchgear_cli.operate.options import NOT_DONE, CircuitOptions, CommandOptions
 from switchgear_cli.operate.results import CHANGED, IN_FORCE, interrupted, print_result
@@ -21,11 +22,10 @@ from switchgear_cli.operate.targets import Atlas, agreed, family_circuit, nothin
 from switchgear_cli.reads.client import ApiAnswerError, ApiClient, ApiUnavailableError
 from switchgear_cli.reads.formats import plain
 from switchgear_cli.times import parse_duration
-from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.command import Command, Verb
-from switchgear_sinks.operate.command_result import CommandOutcome, CommandResult
+from switchgear_schemas.errors import WrongUsageError
 
 NO_REASON: Final = "no reason given"
 _ANSWER_S: Final = 20.0

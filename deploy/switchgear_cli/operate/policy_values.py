@@ -10,7 +10,7 @@ from typing import Any
 from switchgear.policies import PolicyError
 from switchgear.policies.errors import unknown_key
 from switchgear.policies.load import read_file
-from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.errors import WrongUsageError
 from switchgear_schemas.policy import BreakerPolicy, Cusum
 
 SOURCE = "policy set"
@@ -39,7 +39,7 @@ def policy_from(assignments: Sequence[str], file: Path | None) -> BreakerPolicy:
         if not values:
             raise WrongUsageError("No value is named.", hint="Write key=value, e.g. wait_duration_in_open_state_s=30.")
         source = SOURCE if file is None else str(file)
-        from switchgear_sinks.operate.policy_in_force import checked_values  # noqa: PLC0415 - imports aiokafka, 100 ms
+        from switchgear_api.operate.policy_in_force import checked_values  # noqa: PLC0415 - imports aiokafka, 100 ms
 
         return checked_values(values, source)
     except PolicyError as error:

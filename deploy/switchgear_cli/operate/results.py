@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from switchgear_sinks.operate.command_result import CommandOutcome, CommandResult
+from switchgear_api.operate.command_result import CommandOutcome, CommandResult
 
 INTERRUPTED: Final = 130
 IN_FORCE: Final[Collection[CommandOutcome]] = ("applied", "unchanged", "sent")

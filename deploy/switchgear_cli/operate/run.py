@@ -7,15 +7,15 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 from switchgear.policies.glob import is_glob
+from switchgear_api.operate.command_result import CommandOutcome
 from switchgear_cli.operate.options import NOT_DONE, CircuitOptions, CommandOptions, NameOptions
 from switchgear_cli.operate.results import CHANGED, IN_FORCE, interrupted, print_result
 from switchgear_cli.times import parse_duration
-from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.command import Command, Verb
+from switchgear_schemas.errors import WrongUsageError
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.operate.command_result import CommandOutcome
 
 
 def operate(
@@ -145,7 +145,7 @@ def send(
     Raises:
         BrokerUnavailableError: no broker took them.
     """
-    from switchgear_sinks.operate.send_command import send_command  # noqa: PLC0415 - imports aiokafka, 100 ms that `--help` must not
+    from switchgear_api.operate.send_command import send_command  # noqa: PLC0415 - imports aiokafka, 100 ms that `--help` must not
 
     try:
         answers = asyncio.run(send_command(settings, commands, wait_s=how.timeout if how.wait else None))

@@ -11,14 +11,13 @@ from typing import Any, Final
 
 from switchgear.policies import PolicyError, PolicySet
 from switchgear.policies.glob import is_glob, matches
+from switchgear_api.operate.known_state import KnownState, commands_wait, read_known
 from switchgear_cli.reads.client import ApiAnswerError, ApiClient, ApiUnavailableError
 from switchgear_cli.reads.formats import named
-from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.circuit_ids import circuit_id as id_of
 from switchgear_schemas.command import Command
-from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
+from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError, WrongUsageError
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.operate.known_state import KnownState, commands_wait, read_known
 
 _API_S: Final = 15.0
 _NAMES_IN_AN_ERROR: Final = 5

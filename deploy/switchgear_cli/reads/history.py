@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from switchgear.policies.glob import matches
-from switchgear_cli.usage import WrongUsageError
-from switchgear_sinks.replay.history import HistoryLine, parse_line
+from switchgear_api.replay.history import HistoryLine, parse_line
+from switchgear_schemas.errors import WrongUsageError
 
 PAGE: Final = 5_000
 """Calls per page. The API may send fewer (``sql_max_rows``)."""

@@ -9,10 +9,10 @@ from typing import Final
 import msgspec
 
 from switchgear.policies.glob import matches
+from switchgear_api.replay import stamped_at
+from switchgear_api.replay.history import HistoryLine
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.wire import Execution, decode_execution
-from switchgear_sinks.replay import stamped_at
-from switchgear_sinks.replay.history import HistoryLine
 
 MOST_CALLS: Final = 2_000_000
 """Calls of a search. They take about 0.6 kB each, in every process."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import msgspec
 
 from switchgear.breaker import ResultKind, result_kind
+from switchgear_api.replay import Fold
 from switchgear_cli.tune.calls import Call
 from switchgear_cli.tune.outages import Calendar, Usual
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.wire import Execution
-from switchgear_sinks.replay import Fold
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from switchgear.policies.glob import matches
 from switchgear_cli.tune.outages import Outage
-from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.errors import WrongUsageError
 from switchgear_schemas.files import read_file
 
 _MOST_BYTES: Final = 64 * 1_048_576

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
-from switchgear_sinks.api.readonly import ReadOnlySql, SqlFailedError, SqlLimitError, SqlRefusedError
-from switchgear_sinks.api.readonly.gate import Gate
-from switchgear_sinks.sandbox.process import ReaderEndedError, ReaderLimitError
-from switchgear_sinks.sandbox.readers import ReaderClient, Readers
+from switchgear_api.readonly import ReadOnlySql, SqlFailedError, SqlLimitError, SqlRefusedError
+from switchgear_api.readonly.gate import Gate
+from switchgear_api.sandbox.process import ReaderEndedError, ReaderLimitError
+from switchgear_api.sandbox.readers import ReaderClient, Readers
 from switchgear_sinks.store import Store
 from tests.support.engine import migrated_store
 

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from switchgear_api.console.figures import Figures, ToolFigures
+from switchgear_api.console.now import assemble
+from switchgear_api.console.pages import ASSETS
 from switchgear_schemas.settings import load_settings
-from switchgear_sinks.api.console.figures import Figures, ToolFigures
-from switchgear_sinks.api.console.now import assemble
-from switchgear_sinks.console.pages import ASSETS
 from tests.support.browser import Window, needs_browser
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(300), needs_browser]

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from switchgear_sinks.console.update_vendor import HERE as CONSOLE
+from switchgear_api.console.update_vendor import HERE as CONSOLE
 from tests.support.browser import install_packages
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(600)]
@@ -28,5 +28,5 @@ def test_script_and_styles_of_the_console_were_made_from_their_sources(tmp_path)
     subprocess.run(command, cwd=CONSOLE, check=True, timeout=300)
     for name in ("console.js", "console.css"):
         assert (tmp_path / name).read_bytes() == (CONSOLE / "assets" / name).read_bytes(), (
-            "run `npm run bundle` in sinks/switchgear_sinks/console"
+            "run `npm run bundle` in sinks/switchgear_api/console"
         )

@@ -11,10 +11,10 @@ import pytest
 
 from switchgear.fleet.rows import Row
 from switchgear.policies import PolicySet
+from switchgear_api.operate.policy_in_force import in_force
+from switchgear_api.operate.send_command import send_command
 from switchgear_schemas import BreakerPolicy, Command
 from switchgear_schemas.partitioner import partition_of
-from switchgear_sinks.operate.policy_in_force import in_force
-from switchgear_sinks.operate.send_command import send_command
 from switchgear_stream.inspect import read_circuits, read_rows
 from tests.support.limits import HAPPEN_S
 from tests.support.processes import run, switchgear

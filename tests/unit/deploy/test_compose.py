@@ -7,10 +7,10 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
+from switchgear_api.readonly.server_user import too_much
 from switchgear_http.principal import Role
 from switchgear_http.tokens import TokenTable, parse_tokens
 from switchgear_schemas.settings import PREFIX, Settings
-from switchgear_sinks.api.readonly.server_user import too_much
 from switchgear_sinks.store import StoreLocation
 from tests.support.table import table
 

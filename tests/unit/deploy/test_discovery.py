@@ -19,7 +19,7 @@ from switchgear_cli.discovery import API, KAFKA, check_only_sink, client_setting
 from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.main import run
 from switchgear_cli.up_record import LOCK_NAME, UpRecord
-from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.errors import WrongUsageError
 from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.settings import load_settings
 

@@ -8,17 +8,17 @@ from pydantic import TypeAdapter
 from switchgear.policies import PolicySet
 from switchgear_alerts.config import load
 from switchgear_alerts.secret import Secret
+from switchgear_api.replay.history import read_history
 from switchgear_cli.commands.dead import _repairs
 from switchgear_cli.commands.token import create
-from switchgear_cli.json_file import read
 from switchgear_cli.reads.client import ApiClient
 from switchgear_cli.tune.known_outages import read_outages
 from switchgear_http.listening import tls_options
 from switchgear_http.token_source import TokenFile
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.json_file import read
 from switchgear_schemas.settings import Settings, load_settings
-from switchgear_sinks.replay.history import read_history
 
 
 def settings_file(path, monkeypatch):

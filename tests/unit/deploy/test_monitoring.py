@@ -23,13 +23,13 @@ from switchgear import Switchgear
 from switchgear.telemetry.prometheus import CallCounts, SwitchgearCollector
 from switchgear.telemetry.registry import process_registry
 from switchgear_alerts.metrics import AlertsMetrics
+from switchgear_api.app import create_app
 from switchgear_gateway.app import create_app as create_gateway
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp_routes import OtlpRoutes
 from switchgear_gateway.publisher import Publisher
 from switchgear_http.authenticator import Authenticator
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.api import create_app
 from switchgear_sinks.writer import WriterMetrics
 from switchgear_stream.metrics import WorkerMetrics
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from switchgear_api.operate.command_result import CommandResult
 from switchgear_cli.logs import configure_logging
 from switchgear_cli.main import run
 from switchgear_cli.reads import output
@@ -20,7 +21,6 @@ from switchgear_cli.terminal import SafeStream, safe_output, styled, terminal_co
 from switchgear_cli.up.view import LineView, TransitionLine, transition_line
 from switchgear_schemas.command import Command
 from switchgear_schemas.settings import load_settings
-from switchgear_sinks.operate.command_result import CommandResult
 from tests.support.table import table
 from tests.support.unseen import HOSTILE, unseen
 

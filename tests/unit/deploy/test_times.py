@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from switchgear_cli.times import parse_duration, parse_instant
-from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.errors import WrongUsageError
 from tests.support.table import table
 
 

@@ -12,8 +12,8 @@ import pytest
 from switchgear_cli.hook.calls import Options
 from switchgear_cli.hook.install import own_command, section
 from switchgear_cli.hook.state import State
-from switchgear_cli.mcp_proxy.servers import of_file
 from switchgear_gateway.hooks import PATH
+from switchgear_mcp.servers import of_file
 from tests.support.processes import environment
 from tests.support.snippets import REPOSITORY, snippets
 

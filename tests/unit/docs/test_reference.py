@@ -13,6 +13,8 @@ from prometheus_client import CollectorRegistry
 import switchgear
 import switchgear.testing
 from switchgear.classify.tool_failure import tool_failure
+from switchgear_api.app import create_app
+from switchgear_api.console.pages import ConsolePages
 from switchgear_gateway.decide import DecideRequest, Refused
 from switchgear_gateway.openapi import openapi_of
 from switchgear_gateway.otlp.ingest import Ingest
@@ -24,8 +26,6 @@ from switchgear_gateway.shared import Shared
 from switchgear_http.authenticator import Authenticator
 from switchgear_schemas.policy import FLEET_DEFAULT, LOCAL_DEFAULT, BreakerPolicy, Cusum
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.api import create_app
-from switchgear_sinks.console import ConsolePages
 from tests.support.snippets import REPOSITORY, snippets
 
 REFERENCE = REPOSITORY / "docs" / "reference"

@@ -19,7 +19,7 @@ from switchgear_http.authenticator import Authenticator
 from switchgear_http.principal import LOCAL
 from switchgear_schemas.enums import MAX_NAME_LENGTH
 from switchgear_schemas.errors import InvalidExecutionError
-from tests.support.gateways import GatewayClient, gateway
+from tests.support.gateway_app import GatewayClient, gateway
 from tests.support.hostile import QUOTED, hostile, shown, skeleton
 from tests.support.table import table
 from tests.unit.producers.gateway.conftest import MemorySubmit

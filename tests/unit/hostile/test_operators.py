@@ -14,12 +14,12 @@ from rich.console import Console
 from switchgear_alerts.facts import read_circuit
 from switchgear_alerts.receivers import alertmanager, cloudevents, email, pagerduty, slack, teams, webhook
 from switchgear_alerts.receivers.base import Context, to_json
+from switchgear_api.answers import json_answer
+from switchgear_api.console.records import circuit_part, decode_record
+from switchgear_api.readonly.formulas import without_formulas
 from switchgear_cli.reads import tables
 from switchgear_schemas.circuit import Cause
 from switchgear_schemas.enums import MAX_NAME_LENGTH
-from switchgear_sinks.api.answers import json_answer
-from switchgear_sinks.api.console.records import circuit_part, decode_record
-from switchgear_sinks.api.readonly.formulas import without_formulas
 from tests.support.alert_values import change, message
 from tests.support.alerting import circuit_record
 from tests.support.hostile import hostile

@@ -21,6 +21,8 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from switchgear.testing import FakeClock, InMemoryFleet, MemoryFollower
+from switchgear_api.app import create_app as create_api
+from switchgear_api.console.console import Console
 from switchgear_gateway.app import create_app as create_gateway
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp_routes import Senders
@@ -35,8 +37,6 @@ from switchgear_http.tokens import new_token, with_token
 from switchgear_http.visibility import CIRCUITS
 from switchgear_schemas.circuit import Cause, Circuit, Counts, Lease
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.api import create_app as create_api
-from switchgear_sinks.api.console.console import Console
 from switchgear_sinks.store import Store
 from tests.support.asgi import Answered, request
 from tests.support.engine import call, migrated_store, store_calls, store_circuits

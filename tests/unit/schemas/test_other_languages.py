@@ -8,13 +8,13 @@ from typing import get_args
 
 import pytest
 
+from switchgear_api.console.calls import COLUMNS as CALLS
+from switchgear_api.console.policies import _COLUMNS as REPLAYED
 from switchgear_schemas import enums
 from switchgear_schemas.cause import Cause
 from switchgear_schemas.explain import OPENING
 from switchgear_schemas.json_schema import schema_files
 from switchgear_schemas.wire import Execution
-from switchgear_sinks.api.console.calls import COLUMNS as CALLS
-from switchgear_sinks.api.console.policies import _COLUMNS as REPLAYED
 from switchgear_sinks.migrations.files import load_migrations
 from switchgear_sinks.repository.circuits import RECORD
 from tests.support.snippets import REPOSITORY

@@ -12,8 +12,8 @@ from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
 from switchgear_http.principal import Role
 from switchgear_http.tokens import new_token, with_token
-from tests.support.gateway import running_gateway
 from tests.support.kafka import RunningKafka
+from tests.support.running_gateway import running_gateway
 
 TOKENS = {
     "emitter": {"roles": [Role.EMIT]},

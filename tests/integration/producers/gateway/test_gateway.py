@@ -16,8 +16,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from switchgear_schemas.headers import RESENT
-from tests.support.gateway import NDJSON, execution, lines, running_gateway
 from tests.support.processes import switchgear
+from tests.support.running_gateway import NDJSON, execution, lines, running_gateway
 from tests.support.sinking import read_topic
 from tests.support.stream import eventually
 

@@ -13,9 +13,9 @@ import pytest
 from switchgear_cli.local.ports import any_free_port
 from switchgear_stream.inspect import read_rows
 from tests.chaos.proxy import steady_ports
-from tests.support.gateway import execution
 from tests.support.processes import Child, all_ended, run, switchgear
 from tests.support.resending import ResendingClient
+from tests.support.running_gateway import execution
 from tests.support.stream import eventually
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(300)]

@@ -17,12 +17,12 @@ import pytest_asyncio
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import Settings
-from tests.integrations.environments import HERE, INSTRUMENTED, python_of
+from tests.frameworks.environments import HERE, INSTRUMENTED, python_of
 from tests.support.agents import AgentLink, Conductor
-from tests.support.gateway import RunningGateway, running_gateway
 from tests.support.limits import HAPPEN_S
 from tests.support.processes import environment, switchgear
 from tests.support.recovering import policy_text
+from tests.support.running_gateway import RunningGateway, running_gateway
 from tests.support.shared_tool import SharedTool
 from tests.support.sinking import read_topic
 from tests.support.typescript import built_client

@@ -16,9 +16,9 @@ from switchgear.guard.rejections import Rejection
 from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas.headers import RESENT
 from switchgear_schemas.ids import mint_metric_id
-from tests.support.gateway import running_gateway
 from tests.support.limits import HAPPEN_S
 from tests.support.processes import switchgear
+from tests.support.running_gateway import running_gateway
 from tests.support.sinking import read_topic
 from tests.support.waiting import until
 

@@ -15,7 +15,7 @@ from switchgear import Switchgear
 from switchgear_cli.topics import ensure_topics
 from switchgear_http.principal import Role
 from switchgear_http.tokens import new_token
-from tests.support.gateways import GatewayClient, KafkaSubmit, gateway
+from tests.support.gateway_app import GatewayClient, KafkaSubmit, gateway
 from tests.support.processes import switchgear
 
 TOOL = "mcp:weather:get_forecast"

@@ -16,8 +16,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from switchgear_http.principal import Role
 from switchgear_http.tokens import new_token, with_revoked, with_token
-from tests.support.gateway import NDJSON, execution, lines
 from tests.support.raw_http import answers, connected, everything
+from tests.support.running_gateway import NDJSON, execution, lines
 from tests.support.sinking import read_topic
 
 pytestmark = pytest.mark.timeout(300)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration.sinks.api import test_retention
+from tests.integration.api import test_retention
 from tests.support.again import again
 
 pytestmark = pytest.mark.deep

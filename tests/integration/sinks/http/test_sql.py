@@ -4,9 +4,9 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
+from switchgear_api.app import create_app
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.api import create_app
-from tests.integration.sinks.api.test_sql_attacks import ALLOWED, ATTEMPTS
+from tests.integration.api.test_sql_attacks import ALLOWED, ATTEMPTS
 from tests.support.canary import SECRET, Listener, World
 from tests.support.clickhouse_http import READER
 from tests.support.engine import TABLES, call, store_calls

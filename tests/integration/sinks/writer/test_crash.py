@@ -11,9 +11,9 @@ import httpx
 import pytest
 from aiokafka.structs import TopicPartition
 
+from switchgear_api.service import _instance_of
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.migrations import migrate
-from switchgear_sinks.service import _instance_of
 from switchgear_sinks.store import open_store
 from switchgear_sinks.writer.inserter import INSERT_SETTINGS
 from switchgear_sinks.writer.offset_commits import Intent

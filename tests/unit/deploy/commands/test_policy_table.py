@@ -7,10 +7,10 @@ import time
 import pytest
 
 from switchgear.fleet.rows import PolicyOverrides, Row
+from switchgear_api.operate import policy_in_force as in_force_module
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.main import FAILED, run
 from switchgear_cli.operate.targets import KnownState
-from switchgear_sinks.operate import policy_in_force as in_force_module
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,10 @@ from uuid import UUID
 
 import pytest
 
+from switchgear_api.replay.history import parse_line
 from switchgear_cli.emit.recording import prepare, recorded_at
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.execution import ToolExecution
-from switchgear_sinks.replay.history import parse_line
 from tests.support.table import table
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)

@@ -12,9 +12,9 @@ import pytest
 from switchgear_cli.hook.calls import Options
 from switchgear_cli.hook.install import install, matcher, section, uninstall
 from switchgear_cli.hook.run import parsed
-from switchgear_cli.json_file import JsonFileError
 from switchgear_cli.main import FAILED, run
 from switchgear_schemas.claude_code import guards
+from switchgear_schemas.json_file import JsonFileError
 from tests.support.table import table
 
 OTHERS = {

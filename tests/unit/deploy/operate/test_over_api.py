@@ -8,15 +8,15 @@ from uuid import uuid4
 
 import pytest
 
+from switchgear_api.operate import send_command as send_command_module
+from switchgear_api.operate.command_result import CommandResult
+from switchgear_api.operate.send_command import this_person
 from switchgear_cli.discovery import System
 from switchgear_cli.main import FAILED, WRONG_USAGE, run
 from switchgear_cli.operate.options import CommandOptions
 from switchgear_cli.reads.client import ApiAnswerError, ApiClient, ApiUnavailableError
 from switchgear_schemas.circuit import Cause, Circuit
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.operate import send_command as send_command_module
-from switchgear_sinks.operate.command_result import CommandResult
-from switchgear_sinks.operate.send_command import this_person
 from tests.support.table import table
 
 pytestmark = pytest.mark.slow

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from switchgear_cli.operate.policy_values import policy_from
-from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.errors import WrongUsageError
 from tests.support.table import table
 
 

@@ -10,14 +10,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from switchgear.fleet.rows import PolicyOverrides, Row
+from switchgear_api.operate import send_command as send_command_module
+from switchgear_api.operate.command_result import CommandResult
+from switchgear_api.operate.known_state import KnownState
+from switchgear_api.operate.send_command import this_person
 from switchgear_cli.main import FAILED, INTERRUPTED, WRONG_USAGE, run
 from switchgear_cli.operate import targets as targets_module
 from switchgear_cli.reads.client import ApiUnavailableError
 from switchgear_schemas.errors import BrokerUnavailableError
-from switchgear_sinks.operate import send_command as send_command_module
-from switchgear_sinks.operate.command_result import CommandResult
-from switchgear_sinks.operate.known_state import KnownState
-from switchgear_sinks.operate.send_command import this_person
 
 pytestmark = pytest.mark.slow
 

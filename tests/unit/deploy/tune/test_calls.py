@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from switchgear_api.replay import UndatedCallError
+from switchgear_api.replay.history import parse_line
 from switchgear_cli.tune.calls import TuneError, read_calls
-from switchgear_sinks.replay import UndatedCallError
-from switchgear_sinks.replay.history import parse_line
 
 
 def lines(*events):

@@ -8,7 +8,7 @@ import pytest
 
 from switchgear_cli.tune.known_outages import read_outages
 from switchgear_cli.tune.outages import Outage
-from switchgear_cli.usage import WrongUsageError
+from switchgear_schemas.errors import WrongUsageError
 
 pytestmark = pytest.mark.slow
 

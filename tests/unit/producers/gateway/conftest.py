@@ -10,7 +10,7 @@ from switchgear import BreakerPolicy, Switchgear
 from switchgear.testing import InMemoryFleet
 from switchgear_gateway.otlp.submission import Result
 from switchgear_schemas import ToolExecution
-from tests.support.gateways import GatewayClient, gateway
+from tests.support.gateway_app import GatewayClient, gateway
 
 POLICY = BreakerPolicy(
     consecutive_failures=3,

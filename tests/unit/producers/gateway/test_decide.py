@@ -8,7 +8,7 @@ from switchgear.classify.tool_failure import META_KEY, read_tool_failure
 from switchgear.testing import InMemoryFleet
 from switchgear_http.principal import Role
 from switchgear_http.tokens import new_token
-from tests.support.gateways import GatewayClient
+from tests.support.gateway_app import GatewayClient
 from tests.unit.producers.gateway.conftest import POLICY, Place
 
 TOOL = "mcp:weather:get_forecast"

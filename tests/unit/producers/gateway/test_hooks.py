@@ -12,7 +12,7 @@ from switchgear_gateway.otlp.submission import Result
 from switchgear_gateway.shared import Shared
 from switchgear_http.principal import Role
 from switchgear_http.tokens import new_token
-from tests.support.gateways import GatewayClient
+from tests.support.gateway_app import GatewayClient
 
 NAME, TOOL = "mcp__weather__get_forecast", "mcp:weather:get_forecast"
 REFUSED = "MCP error -32000: Connection closed"

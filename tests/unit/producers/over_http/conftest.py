@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from switchgear import Switchgear
-from tests.support.gateway_server import GatewayServer, gateway_server
+from tests.support.gateway_contract import GatewayServer, gateway_server
 
 
 @pytest.fixture

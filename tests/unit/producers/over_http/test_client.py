@@ -17,7 +17,7 @@ from switchgear import BreakerPolicy, CircuitOpenError, Switchgear, SwitchgearEr
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.over_http.follower import GatewayFollower
-from tests.support.gateway_server import Answer, GatewayServer, circuit, fleet_of_now, gateway_server
+from tests.support.gateway_contract import Answer, GatewayServer, circuit, fleet_of_now, gateway_server
 from tests.support.limits import HAPPEN_S
 from tests.support.table import table
 from tests.support.waiting import until

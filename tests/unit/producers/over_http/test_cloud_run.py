@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.support.gateway_server import GatewayServer
+from tests.support.gateway_contract import GatewayServer
 from tests.support.snippets import files
 
 pytestmark = pytest.mark.slow

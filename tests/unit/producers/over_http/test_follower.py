@@ -13,7 +13,7 @@ from switchgear.over_http import follower as module
 from switchgear.over_http.follower import GatewayFollower
 from switchgear.over_http.gateway import Gateway
 from switchgear.runtime.background_thread import Background
-from tests.support.gateway_server import Answer, GatewayServer, circuit
+from tests.support.gateway_contract import Answer, GatewayServer, circuit
 from tests.support.limits import HAPPEN_S
 from tests.support.waiting import until
 

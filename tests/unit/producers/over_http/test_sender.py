@@ -14,7 +14,7 @@ from switchgear import Switchgear
 from switchgear.emitter.record_batch import RecordBatch
 from switchgear.over_http import sender as module
 from switchgear.over_http.sender import take
-from tests.support.gateway_server import CUT, Answer, GatewayServer
+from tests.support.gateway_contract import CUT, Answer, GatewayServer
 from tests.support.limits import HAPPEN_S
 from tests.support.waiting import until
 

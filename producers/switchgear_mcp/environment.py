@@ -1,0 +1,38 @@
+"""The environment of a server that the proxy starts.
+
+It is what the official MCP clients give their servers: a short list, with ``PATH`` and ``HOME``, and what the server's entry names.
+The proxy's own settings and the secrets of the shell it runs in stay with the proxy.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from switchgear_schemas.errors import WrongUsageError
+
+
+def environment_of(named: Mapping[str, str]) -> dict[str, str]:
+    """Return the whole environment of a server.
+
+    Args:
+        named: What its entry names. It wins over the short list.
+    """
+    from mcp.client.stdio import get_default_environment  # noqa: PLC0415 - `--wrap` needs nothing of the extra
+
+    return {**get_default_environment(), **named}
+
+
+def passed_on(names: Sequence[str]) -> dict[str, str]:
+    """Return the variables of the proxy that a command line passes on to its server. Those that aren't set are left out.
+
+    Raises:
+        WrongUsageError: A name holds a value too. The message doesn't show it, because it may be a secret.
+    """
+    for name in names:
+        if "=" in name or not name:
+            raise WrongUsageError(
+                "--env takes the name of a variable, without a value.",
+                hint="All users of a machine can read arguments: set the variable, and give its name.",
+            )
+    return {name: os.environ[name] for name in names if name in os.environ}

@@ -1,1 +1,0 @@
-"""What the console's pages read, and what its operators do. Every page has a module."""

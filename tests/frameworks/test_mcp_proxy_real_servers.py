@@ -1,0 +1,168 @@
+"""Servers of other people are the same with and without the MCP proxy, for the official clients in Python and TypeScript."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mcp import MCPError
+
+from switchgear_cli.local.ports import any_free_port
+from tests.frameworks.proxies import PROXY, environment, over_stdio, plain, running
+from tests.frameworks.real_servers import install_node, install_python
+
+CLIENT = Path(__file__).with_name("clients") / "everything.mjs"
+CONFORMING = (sys.executable, str(Path(__file__).with_name("servers") / "conforming.py"))
+SERVES = r"serves (http://\S+/mcp)"
+NODE = shutil.which("node") or "node"
+pytestmark = pytest.mark.timeout(400)
+needs_node = pytest.mark.skipif(shutil.which("npm") is None, reason="Node.js is not installed")
+
+
+@pytest.fixture(scope="module")
+def python_servers(tmp_path_factory):
+    return install_python(tmp_path_factory.mktemp("servers"))
+
+
+@pytest.fixture(scope="module")
+def node_folder(tmp_path_factory):
+    return install_node(tmp_path_factory.mktemp("servers"))
+
+
+def behind(name, command):
+    return (*PROXY, "--name", name, "--", *command)
+
+
+async def answers(command, calls):
+    """Return all that a server says about itself, and its answers to calls."""
+    async with over_stdio(command) as session:
+        found = [session.initialize_result, await session.list_tools()]
+        for tool, given in calls:
+            try:
+                found.append(await session.call_tool(tool, given))
+            except MCPError as error:
+                found.append(error.error)
+        if session.initialize_result.capabilities.prompts is not None:
+            found.append(await session.list_prompts())
+    return [plain(each) for each in found]
+
+
+def with_lists_that_change(answer):
+    """Return a handshake's answer as the proxy gives it: the list of tools may change, because circuits open."""
+    answer["capabilities"]["tools"]["listChanged"] = True
+    return answer
+
+
+async def test_the_server_of_times_is_the_same_behind_the_proxy(python_servers):
+    command = (str(python_servers / "mcp-server-time"), "--local-timezone", "UTC")
+    convert = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
+    calls = [("convert_time", convert), ("convert_time", {"time": "12:00"}), ("no_such_tool", {})]
+    hello, *direct = await answers(command, calls)
+    assert await answers(behind("time", command), calls) == [with_lists_that_change(hello), *direct]
+    assert "21:00" in json.dumps(direct)
+
+
+@pytest.fixture
+def repository(tmp_path):
+    git = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-C", str(tmp_path)]
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "the first commit"]):
+        subprocess.run([*git, *words], check=True)
+    return str(tmp_path)
+
+
+async def test_the_server_of_git_is_the_same_behind_the_proxy(python_servers, repository):
+    command = (str(python_servers / "mcp-server-git"), "--repository", repository)
+    calls = [
+        ("git_status", {"repo_path": repository}),
+        ("git_log", {"repo_path": repository}),
+        ("git_checkout", {"repo_path": repository, "branch_name": "none"}),
+    ]
+    hello, *direct = await answers(command, calls)
+    assert await answers(behind("git", command), calls) == [with_lists_that_change(hello), *direct]
+    assert "the first commit" in json.dumps(direct)
+
+
+async def test_the_server_that_fetches_is_the_same_behind_the_proxy(python_servers):
+    async def page(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        body = b"<html><body><article><h1>A page</h1><p>With a text.</p></article></body></html>"
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
+        )
+        writer.write(body)
+        await writer.drain()
+        writer.close()
+
+    command = (str(python_servers / "mcp-server-fetch"), "--ignore-robots-txt", "--allow-private-ips")
+    async with await asyncio.start_server(page, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        calls = [
+            ("fetch", {"url": f"http://127.0.0.1:{port}/"}),
+            ("fetch", {"url": f"http://127.0.0.1:{any_free_port()}/"}),
+        ]
+        hello, *direct = await answers(command, calls)
+        assert await answers(behind("fetch", command), calls) == [with_lists_that_change(hello), *direct]
+    assert "With a text." in json.dumps(direct)
+
+
+DEFAULTS = {"isError": False, "mode": "form"}
+
+
+def normal(value):
+    """Leave out what differs from run to run, and members that have their default."""
+    if isinstance(value, dict):
+        return {key: normal(each) for key, each in value.items() if key not in DEFAULTS or each != DEFAULTS[key]}
+    if isinstance(value, list):
+        return [normal(each) for each in value]
+    return re.sub(r"\d+:\d\d:\d\d [AP]M", "TIME", value) if isinstance(value, str) else value
+
+
+@needs_node
+async def test_every_feature_of_server_everything_is_the_same_for_the_typescript_client(node_folder):
+    server = (NODE, str(node_folder / "node_modules/@modelcontextprotocol/server-everything/dist/index.js"), "stdio")
+
+    def seen(command):
+        done = subprocess.run(
+            [NODE, str(CLIENT), str(node_folder), *command],
+            env=environment(), capture_output=True, text=True, timeout=180, check=True,
+        )  # fmt: skip
+        return json.loads(done.stdout)
+
+    direct, through = seen(server), seen(behind("everything", server))
+    for each in (direct, through):
+        progress = [step["progress"] for step in each.pop("progress")]
+        assert progress in ([1, 2, 3], [1, 2, 3, 4])  # the client may drop the last, which comes with the answer
+    assert direct["hello"][1].pop("tasks")  # the proxy doesn't pass tasks on
+    assert normal(through) == normal(direct)
+    assert through["notified"] == {"log": True, "updated": True}
+    assert [request["method"] for request in through["requests"]] == ["sampling/createMessage", "elicitation/create"]
+    assert through["answers"]["cancelled"]["error"].endswith("enough")
+
+
+@needs_node
+async def test_the_conformance_suite_has_the_same_result_with_and_without_the_proxy(node_folder):
+    suite = (NODE, str(node_folder / "node_modules/@modelcontextprotocol/conformance/dist/index.js"), "server", "--url")
+    port = any_free_port()
+
+    async def result(url):
+        process = await asyncio.create_subprocess_exec(
+            *suite, url, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, cwd=node_folder
+        )
+        assert process.stdout is not None
+        async with asyncio.timeout(120):
+            text = (await process.stdout.read()).decode()
+            await process.wait()
+        return set(re.findall(r"^\s*([✓✗].*)$", text.partition("SUMMARY")[2], re.MULTILINE)), text
+
+    command = (*PROXY, "--name", "conforming", f"http://127.0.0.1:{port}/mcp", "--http", "127.0.0.1:0")
+    async with running((*CONFORMING, str(port)), "Uvicorn running|Starting MCP"), running(command, SERVES) as found:
+        direct, printed = await result(f"http://127.0.0.1:{port}/mcp")
+        assert len([line for line in direct if line.startswith("✓")]) >= 20, printed
+        through, _ = await result(found[1])
+    assert through == direct

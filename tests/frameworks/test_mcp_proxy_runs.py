@@ -1,0 +1,27 @@
+"""The MCP proxy passes its tests in its environment: with faults, with other people's servers, and with the official clients."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from tests.frameworks.environments import NEWEST, run
+
+(PROXY,) = [each for each in NEWEST if each.key == "mcp-proxy"]
+
+
+@pytest.mark.timeout(900)
+def test_proxy_passes_the_quick_ones_of_its_tests(tmp_path):
+    found = run(
+        dataclasses.replace(PROXY, tests=("test_mcp_proxy.py", "test_mcp_proxy_walls.py")), tmp_path, "-m", "not deep"
+    )
+    assert not found.failures, found.output
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("file", PROXY.tests)
+def test_proxy_passes_its_tests(file, tmp_path):
+    found = run(dataclasses.replace(PROXY, tests=(file,)), tmp_path)
+    assert not found.failures, found.output
