@@ -241,16 +241,33 @@ def _row(title: str, version: str, outcomes: Mapping[str, str]) -> str:
 
 
 def shown_rows() -> list[str]:
-    """Return the rows of the documentation's table."""
+    """Return the rows of the documentation's table, one for each version."""
     text = TABLE.read_text()
-    return [line for line in text[text.index(_BEGIN) : text.index(_END)].splitlines() if line.startswith("| ")][1:]
+    shown = [line for line in text[text.index(_BEGIN) : text.index(_END)].splitlines() if line.startswith("| ")][1:]
+    cells = [line[2:-2].split(" | ") for line in shown]
+    return [
+        f"| {title} | {version} | {passed} | {notes} |"
+        for title, versions, passed, notes in cells
+        for version in versions.split(", ")
+    ]
+
+
+def joined(found: Sequence[str]) -> list[str]:
+    """Return the rows with one row for all versions of a framework that have the same results."""
+    versions: dict[tuple[str, str, str], list[str]] = {}
+    for row in found:
+        title, version, passed, notes = row[2:-2].split(" | ")
+        versions.setdefault((title, passed, notes), []).append(version)
+    return [
+        f"| {title} | {', '.join(each)} | {passed} | {notes} |" for (title, passed, notes), each in versions.items()
+    ]
 
 
 def write_table(found: Sequence[str]) -> None:
     """Replace the documentation's table."""
     text = TABLE.read_text()
-    head = ["", "| framework | version | passed | not possible in this framework |", "|---|---|---|---|"]
-    table = "\n".join([_BEGIN, *head, *found, "", _END])
+    head = ["", "| framework | versions | passed | not possible in this framework |", "|---|---|---|---|"]
+    table = "\n".join([_BEGIN, *head, *joined(found), "", _END])
     TABLE.write_text(text[: text.index(_BEGIN)] + table + text[text.index(_END) + len(_END) :])
 
 

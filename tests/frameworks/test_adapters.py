@@ -8,7 +8,7 @@ import tomllib
 import pytest
 from uv import find_uv_bin
 
-from tests.frameworks.environments import ENVIRONMENTS, EVERYWHERE, HERE, NEWEST, ROOT, rows, run, shown_rows
+from tests.frameworks.environments import ENVIRONMENTS, EVERYWHERE, HERE, NEWEST, ROOT, joined, rows, run, shown_rows
 
 pytestmark = pytest.mark.deep
 
@@ -19,6 +19,12 @@ def test_adapter_passes_the_suite_and_its_own_tests(environment, tmp_path):
     found = run(environment, tmp_path)
     assert not found.failures, found.output
     assert set(rows(environment, found)) <= set(shown_rows())
+
+
+def test_the_documentation_has_one_row_for_versions_with_the_same_results():
+    shown = shown_rows()
+    assert len(joined(shown)) < len(shown)
+    assert joined(joined(shown)) == joined(shown)
 
 
 def test_every_test_of_an_adapter_runs_in_an_environment():
