@@ -128,7 +128,7 @@ def test_very_long_message_is_cut():
     ("noise", "end"), [("(AB)", ""), (" ", "y"), ("(version ", "y"), ("Code: 1. DB::Exception: ", "")]
 )
 def test_message_made_of_noise_is_cleaned_within_seconds(noise, end):
-    started = time.monotonic()
+    started = time.thread_time()
     text = noise * (20_000 // len(noise)) + end
     assert len(clickhouse_message(DatabaseError(f"Code: 47. DB::Exception: x {text}"))) <= 601
-    assert time.monotonic() - started < 5
+    assert time.thread_time() - started < 5

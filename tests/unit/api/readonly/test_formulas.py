@@ -53,6 +53,6 @@ def test_numbers_dates_and_ordinary_texts_stay_as_they_are(row):
 
 def test_a_long_file_takes_time_in_proportion_to_its_size():
     hostile = ('"' + ';"";""=' * 200_000 + '"\n').encode()
-    began = time.perf_counter()
+    began = time.thread_time()  # other tests may have the processor meanwhile
     without_formulas(hostile)
-    assert time.perf_counter() - began < 2
+    assert time.thread_time() - began < 2

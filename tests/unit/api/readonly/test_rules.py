@@ -168,10 +168,10 @@ def test_unknown_line_of_a_syntax_tree_is_refused(line):
 @pytest.mark.slow
 @table("text", ["identifier", "identifier: ", "CONSTANT id: 1, constant_value_type: ", " ", "(", "function_name: "])
 def test_long_name_is_checked_within_seconds(text):
-    started = time.monotonic()
+    started = time.thread_time()
     assert violation(called("file", text * (200_000 // len(text))), CATALOG) is not None
     resolved_violation(called("sum" + "If" * 100_000, text * (200_000 // len(text))), CATALOG)
-    assert time.monotonic() - started < 10
+    assert time.thread_time() - started < 10
 
 
 def test_a_lambda_with_a_name_may_be_called_and_hides_no_function():
