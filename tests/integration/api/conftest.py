@@ -11,7 +11,10 @@ from switchgear_http.server import make_server
 from switchgear_http.sockets import listen, url_of
 from switchgear_schemas.settings import Settings
 from tests.support.canary import World, listening
+from tests.support.engine_fixtures import engine, store
 from tests.support.waiting import until
+
+__all__ = ["engine", "store"]
 
 
 @pytest.fixture
