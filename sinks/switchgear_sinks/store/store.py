@@ -18,8 +18,8 @@ from switchgear_schemas.errors import StoreUnavailableError
 from switchgear_schemas.settings import Settings as SwitchgearSettings
 from switchgear_sinks.store import folder_lock
 from switchgear_sinks.store.client_pool import ClientPool, Parameters, Settings
-from switchgear_sinks.store.insert_tokens import forget_tokens_without_data
 from switchgear_sinks.store.location import StoreLocation
+from switchgear_sinks.store.token_repair import forget_tokens_without_data
 
 READERS: Final = 4
 WRITERS: Final = 2

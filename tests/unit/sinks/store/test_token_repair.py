@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from switchgear_sinks.store.insert_tokens import forget_tokens_without_data
+from switchgear_sinks.store.token_repair import forget_tokens_without_data
 
 INSERT = """
 import asyncio, sys
