@@ -6,7 +6,6 @@ import gzip
 import random
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from functools import partial
 from typing import Final
 
 from starlette.concurrency import run_in_threadpool
@@ -14,11 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp
 
-from switchgear_gateway.circuits.hub import PIECE_BYTES, CircuitHub, Follower
-from switchgear_gateway.circuits.stream import CircuitStream, snapshot_json
+from switchgear_gateway.circuits.hub import CircuitHub, Follower
+from switchgear_gateway.circuits.stream import circuit_stream, snapshot_json
 from switchgear_gateway.circuits.visibility import CircuitFilter
 from switchgear_gateway.shared import Shared
-from switchgear_http.middleware import access_of, principal_of
+from switchgear_http.event_stream import PIECE_BYTES
+from switchgear_http.middleware import principal_of
 from switchgear_http.principal import Principal, Role
 from switchgear_http.problem import ProblemError
 from switchgear_http.routing import EVENTS, Handlers, Parameter, Reply, route
@@ -118,10 +118,7 @@ class CircuitRoutes(Handlers):
         look = self._looking(request)
         if self._hub.streams >= self._max_streams:
             raise _busy(f"This gateway has {self._max_streams} streams.", "Use another gateway, or wait.")
-        if request.method == "HEAD":
-            return Response(media_type="text/event-stream")
-        admitted = partial(access_of(request.scope).still_admits, request.scope)
-        return CircuitStream(self._hub, look, request.headers.get("last-event-id"), admitted)
+        return circuit_stream(self._hub, look, request.headers.get("last-event-id"))
 
     def _looking(self, request: Request) -> Callable[[], CircuitFilter]:
         """Return a function that returns the client's circuits, always the same object until they change.
@@ -179,8 +176,7 @@ class _Snapshot:
         self.cursor = hub.changes.cursor
         self.tag = f'W/"{self.cursor}.{seen.checksum:08x}"'
         head = b'{"version":"%s","circuits":{' % self.cursor.encode()
-        records = [each for each in hub.changes.records.values() if seen.sees(each)]
-        self.body = b"".join(snapshot_json(records, head, seen.reader))
+        self.body = b"".join(snapshot_json(hub.changes, seen, head))
         self.zipped: bytes | None = None
 
 
