@@ -18,6 +18,7 @@ from switchgear_gateway.circuits.stream import circuit_stream, snapshot_json
 from switchgear_gateway.circuits.visibility import CircuitFilter
 from switchgear_gateway.shared import Shared
 from switchgear_http.event_stream import PIECE_BYTES
+from switchgear_http.headers import takes_gzip
 from switchgear_http.middleware import principal_of
 from switchgear_http.principal import Principal, Role
 from switchgear_http.problem import ProblemError
@@ -90,7 +91,7 @@ class CircuitRoutes(Handlers):
     async def snapshot(self, request: Request) -> Response:
         """Show the circuits, by id."""
         seen = self._looking(request)()
-        zipped = _takes_gzip(request)
+        zipped = takes_gzip(request.headers)
         snapshot = self._current(seen)
         headers = {"ETag": snapshot.tag, "Cache-Control": "no-cache", "Vary": _VARY}
         if snapshot.tag in (each.strip() for each in request.headers.get("if-none-match", "").split(",")):
@@ -183,14 +184,6 @@ class _Snapshot:
 def _busy(detail: str, hint: str) -> ProblemError:
     """Return 503 with a wait that differs by client, so that not all come back at once."""
     return ProblemError(503, detail, hint, {"Retry-After": str(random.randint(1, 5))})  # noqa: S311 - spreads clients
-
-
-def _takes_gzip(request: Request) -> bool:
-    for each in request.headers.get("accept-encoding", "").split(","):
-        coding, _, weight = each.partition(";")
-        if coding.strip().lower() == "gzip":
-            return weight.replace(" ", "") not in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
-    return False
 
 
 async def _sliced(body: bytes) -> AsyncIterator[bytes]:

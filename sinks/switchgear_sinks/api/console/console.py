@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear_http.event_stream import EventStream
+from switchgear_http.headers import takes_gzip
 from switchgear_http.middleware import principal_of
 from switchgear_http.principal import Role
 from switchgear_http.problem import encoded
@@ -128,7 +129,7 @@ class Console(Handlers):
             return Response(encoded(content), media_type="application/json", headers=headers)
         if troubled:
             return Response(snapshot.troubled, media_type="application/json", headers=headers)
-        if "gzip" in request.headers.get("accept-encoding", ""):
+        if takes_gzip(request.headers):
             body = await asyncio.to_thread(lambda: snapshot.packed)
             return Response(body, media_type="application/json", headers=headers | {"content-encoding": "gzip"})
         return Response(snapshot.body, media_type="application/json", headers=headers)
