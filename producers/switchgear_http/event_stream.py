@@ -41,19 +41,19 @@ def event_text(event_id: str, kind: str, data: bytes) -> bytes:
     return b"".join(event_parts(event_id, kind, (data,)))
 
 
+def piece_of(texts: Iterator[bytes], size: int = PIECE_BYTES) -> bytes:
+    """Return the next texts, about ``size`` bytes. Empty: there are no more."""
+    piece = bytearray()
+    for text in texts:
+        piece += text
+        if len(piece) >= size:
+            break
+    return bytes(piece)
+
+
 def pieces(texts: Iterator[bytes], size: int = PIECE_BYTES) -> Iterator[bytes]:
     """Yield the bytes in pieces of about ``size``, so that no client has more than that in memory."""
-    waiting: list[bytes] = []
-    length = 0
-    for text in texts:
-        waiting.append(text)
-        length += len(text)
-        if length >= size:
-            yield b"".join(waiting)
-            waiting.clear()
-            length = 0
-    if waiting:
-        yield b"".join(waiting)
+    return iter(lambda: piece_of(texts, size), b"")
 
 
 class Piece(NamedTuple):
@@ -113,15 +113,9 @@ class EventLog(Generic[T]):
         events = self.since(number)
         if events is None:
             return None
-        texts: list[bytes] = []
-        size = 0
-        for event in events:
-            number += 1
-            texts.append(text(event))
-            size += len(texts[-1])
-            if size >= PIECE_BYTES:
-                break
-        return Piece(b"".join(texts), number)
+        rest = iter(events)
+        piece = piece_of(map(text, rest))
+        return Piece(piece, self.end - len(list(rest)))
 
 
 class EventHub:
@@ -189,67 +183,56 @@ class EventStream:
         self._lifetime_s = lifetime_s
         self._group = group
         self._headers = [*_HEADERS, *headers]
-        self._look_due = False
-        self._beat_due = True
-        self._timer: asyncio.TimerHandle | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events."""
         await send({"type": "http.response.start", "status": 200, "headers": self._headers})
-        try:
+        with contextlib.suppress(TimeoutError):  # the client reads nothing; the server closes the connection
             if scope["method"] != "HEAD":
-                await self._send_events(scope, receive, send)
+                with self._hub.following(self._group) as woken:
+                    await self._send_events(scope, receive, send, woken)
             await _send(send, b"", more=False)
-        except TimeoutError:
-            return  # the client reads nothing; the server closes the connection
-        finally:
-            if self._timer is not None:
-                self._timer.cancel()
 
-    async def _send_events(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _send_events(self, scope: Scope, receive: Receive, send: Send, woken: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + self._lifetime_s
-        with self._hub.following(self._group) as woken:
-            gone = asyncio.create_task(_until_gone(receive))
-            gone.add_done_callback(lambda _: woken.set())
-            try:
-                while True:
-                    woken.clear()  # before the looks at what may have woken it
-                    if gone.done() or self._hub.closed or loop.time() >= until:
-                        return
-                    if self._look_due and not await self._still_admits(scope):
-                        return
-                    try:
-                        piece = next(self._events)
-                    except StopIteration:
-                        return
-                    if piece is None and self._beat_due:
-                        piece = self._beat(woken)
-                    if piece is None:
-                        await woken.wait()
-                    elif piece:
-                        await _send(send, piece)
-            finally:
-                gone.cancel()
+        gone = loop.create_task(_until_gone(receive))
+        gone.add_done_callback(lambda _: woken.set())
+        timer: asyncio.TimerHandle | None = None
+        look_due, beat_due = False, True
 
-    async def _still_admits(self, scope: Scope) -> bool:
-        self._look_due = False
-        return await access_of(scope).still_admits(scope)
-
-    def _beat(self, woken: asyncio.Event) -> bytes:
-        def beat() -> None:
-            self._look_due = self._beat_due = True
+        def look() -> None:
+            nonlocal look_due, beat_due
+            look_due = beat_due = True
             woken.set()
 
-        self._beat_due = False
-        after_s = random.uniform(*self._look_s)  # noqa: S311 - spreads the work
-        self._timer = asyncio.get_running_loop().call_later(after_s, beat)
-        return self._heartbeat()
+        try:
+            for piece in self._events:
+                if piece is None and beat_due:
+                    beat_due = False
+                    timer = loop.call_later(random.uniform(*self._look_s), look)  # noqa: S311 - spreads the work
+                    await _send(send, self._heartbeat())
+                elif piece is None:
+                    await woken.wait()
+                else:
+                    await _send(send, piece)
+                woken.clear()  # before the looks at what may have woken the stream
+                if gone.done() or self._hub.closed or loop.time() >= until:
+                    return
+                if look_due:
+                    look_due = False
+                    if not await access_of(scope).still_admits(scope):
+                        return
+        finally:
+            gone.cancel()
+            if timer is not None:
+                timer.cancel()
 
 
 async def _send(send: Send, body: bytes, *, more: bool = True) -> None:
-    async with asyncio.timeout(_PIECE_LIMIT_S):
-        await send({"type": "http.response.body", "body": body, "more_body": more})
+    if body or not more:
+        async with asyncio.timeout(_PIECE_LIMIT_S):
+            await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Final, Protocol
 
 import msgspec
@@ -54,8 +53,7 @@ class CircuitHub(EventHub):
         self._feed = CircuitFeed()
         follower.record_listeners.append(self._feed)
         self._next: CircuitChanges | None = CircuitChanges()
-        self._pieces: OrderedDict[tuple[CircuitFilter, int], Piece] = OrderedDict()
-        self._pieces_at: tuple[CircuitChanges | None, int] = (None, 0)
+        self._pieces: dict[tuple[CircuitFilter, int], Piece] = {}
         self._throttle = Throttle(_REPORT_EVERY_S)
         self.changes = CircuitChanges()
         """The circuits. Another object after the topic was created again: a stream then begins with a snapshot."""
@@ -80,21 +78,14 @@ class CircuitHub(EventHub):
 
     def piece_since(self, number: int, seen: CircuitFilter) -> Piece | None:
         """Return the next events from this number on. Streams at the same place share the bytes. None if some were forgotten."""
-        at = (self.changes, self.changes.log.end)
-        if self._pieces_at != at:
-            self._pieces_at = at
-            self._pieces.clear()
-        piece = self._pieces.get((seen, number))
-        if piece is None:
-            piece = self.changes.log.piece_since(number, seen.event)
-            if piece is not None:
-                self._pieces[seen, number] = piece
-                if len(self._pieces) > _SHARED_PIECES:
-                    self._pieces.popitem(last=False)
+        piece = self._pieces.get((seen, number)) or self.changes.log.piece_since(number, seen.event)
+        if piece is not None and len(self._pieces) < _SHARED_PIECES:
+            self._pieces[seen, number] = piece
         return piece
 
     def _take(self) -> None:
         restarted, records, loaded = self._feed.take()
+        self._pieces.clear()
         if restarted:
             self._next = CircuitChanges()
         changes = self._next or self.changes

@@ -30,6 +30,8 @@ WINDOW_MINUTES: Final = 60
 STATS_AT_ONCE: Final = 100
 """Tools in one event of numbers. Fifty consoles get each event, and a large one would hold up what comes after it."""
 STATS_PAUSE_S: Final = 0.02
+_RETRY: Final = b"retry: 1000\n\n"
+"""After so many milliseconds a browser whose stream has ended connects again."""
 _NUMBER: Final = re.compile("[0-9]{1,18}")
 
 Visible = Callable[[str], bool]
@@ -148,10 +150,8 @@ class Live(EventHub):
             visible: What the console may see. None: everything.
         """
         begin, place = self._log.end, self._place_after(after)
-        yield b"retry: 1000\n\n"
-        if place is None:
-            place = begin
-            yield event_text(self.last_id, "reset", b"{}")
+        yield _RETRY if place is not None else _RETRY + event_text(self.last_id, "reset", b"{}")
+        place = begin if place is None else place
         while self._log.end - max(begin, place) < MOST_WAITING:
             piece = self._log.piece_since(place, lambda event: event.text(visible))
             if piece is None:

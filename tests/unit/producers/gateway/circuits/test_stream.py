@@ -20,15 +20,17 @@ _ALL = CircuitFilter()
 
 
 class Hub(CircuitHub):
-    """A hub to which a test adds changes itself."""
+    """A hub that takes its changes when a test says so."""
 
     def __init__(self) -> None:
         super().__init__(MemoryFollower(FakeClock().monotonic))
+        self._feed.loaded()
+        self._take()
 
     def add(self, count: int) -> None:
-        for _ in range(count):
-            end = self.changes.log.end
-            self.changes.add(record(f"t{end}", end, last_error="x" * RECORD_BYTES))
+        for end in range(self.changes.log.end, self.changes.log.end + count):
+            self._feed.changed(record(f"t{end}", end, last_error="x" * RECORD_BYTES))
+        self._take()
         self.wake()
 
 
