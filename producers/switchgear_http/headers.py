@@ -1,10 +1,10 @@
-"""Headers that tell browsers what an answer may do."""
+"""Headers: what an answer may do in a browser, and what a client takes."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SECURITY_HEADERS: Final = {
@@ -37,3 +37,12 @@ class SecurityHeaders:
             await send(message)
 
         await self._app(scope, receive, sending if scope["type"] == "http" else send)
+
+
+def takes_gzip(headers: Headers) -> bool:
+    """Return whether a client takes an answer that is compressed with gzip."""
+    for each in headers.get("accept-encoding", "").split(","):
+        coding, _, weight = each.partition(";")
+        if coding.strip().lower() == "gzip":
+            return weight.replace(" ", "") not in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
+    return False

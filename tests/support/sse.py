@@ -1,4 +1,4 @@
-"""A client of server-sent events on a bare socket, so that a test sees each byte, and a bench can open thousands."""
+"""Clients of server-sent events: one on a bare socket, so that a test sees each byte, and a bench can open thousands; and one in the process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 import json
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote
+
+from starlette.types import ASGIApp, Message
 
 
 class ServerEvent(NamedTuple):
@@ -80,8 +82,8 @@ class EventStream:
                 chunk = await self.chunk()
                 if not chunk:
                     return None
-                *events, self._waiting = (self._waiting + chunk).split(b"\n\n")
-                self._events += [_parsed(event.decode()) for event in events]
+                events, _, self._waiting = (self._waiting + chunk).rpartition(b"\n\n")
+                self._events += parsed(events)
         found = self._events.pop(0)
         self.last_id = found.id
         return found
@@ -94,6 +96,51 @@ class EventStream:
         return chunk
 
 
-def _parsed(text: str) -> ServerEvent:
-    fields = dict(line.split(": ", 1) for line in text.split("\n"))
-    return ServerEvent(fields["id"], fields["event"], json.loads(fields["data"]))
+class Reader:
+    """A client in the process of an answer, which waits after each piece until the client reads it.
+
+    Args:
+        answer: The answer.
+        method: Of the request.
+    """
+
+    def __init__(self, answer: ASGIApp, method: str = "GET") -> None:
+        self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
+        self._read = asyncio.Event()
+        self._gone = asyncio.Event()
+        self.task = asyncio.ensure_future(answer({"type": "http", "method": method}, self._receive, self._send))
+
+    async def next(self) -> bytes:
+        """Return the piece that waits, and let the stream go on."""
+        piece = await asyncio.wait_for(self._pieces.get(), 10)
+        self._read.set()
+        return piece
+
+    def go(self) -> None:
+        """Disconnect."""
+        self._gone.set()
+
+    async def ended(self) -> None:
+        """Wait until the answer has ended."""
+        await asyncio.wait_for(self.task, 10)
+
+    async def close(self) -> None:
+        """End the answer."""
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+    async def _receive(self) -> Message:
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        if message.get("body"):
+            self._pieces.put_nowait(message["body"])
+            await self._read.wait()
+            self._read.clear()
+
+
+def parsed(text: bytes) -> list[ServerEvent]:
+    """Return the events of a text. Other lines, such as the time until a client comes back, are left out."""
+    events = (dict(line.split(": ", 1) for line in each.split("\n")) for each in text.decode().split("\n\n") if each)
+    return [ServerEvent(each["id"], each["event"], json.loads(each["data"])) for each in events if "id" in each]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
 from switchgear.follower.table import CircuitRecord
+from switchgear_http.event_stream import EventLog, event_text
 from switchgear_http.visibility import Sight
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.enums import CircuitScope
@@ -38,6 +39,7 @@ class Change:
         partition, offset, timestamp: The record's place in the topic, and when the broker wrote it, in milliseconds.
         name: The circuit's id in JSON.
         json: The record in one line; None if the circuit is removed.
+        number: Its number in the log of changes.
         cursor: The id of the event: a client that has it knows this change and all before.
     """
 
@@ -47,6 +49,7 @@ class Change:
         "cursor",
         "json",
         "name",
+        "number",
         "offset",
         "partition",
         "scope",
@@ -57,7 +60,7 @@ class Change:
 
     def __init__(self, record: CircuitRecord) -> None:
         self.partition, self.offset, self.timestamp = record.partition, record.offset, record.timestamp
-        self.cursor = ""
+        self.cursor, self.number = "", 0
         self._event: bytes | None = None
         if record.value is None:
             self.json: bytes | None = None
@@ -98,13 +101,13 @@ class Change:
         return self._encoded(reader, cursor)
 
     def _encoded(self, reader: Sight | None, cursor: str) -> bytes:
-        return b"id: %s\nevent: circuit\ndata: %s\n\n" % (cursor.encode(), self.data(reader))
+        return event_text(cursor, "circuit", self.data(reader))
 
 
 class CircuitChanges:
     """The last record of every circuit, and the last changes in the order in which they were read.
 
-    Every change has a number; the first one has 0. A cursor names the last change of each partition by its offset, so gateways that
+    A cursor names the last change of each partition by its offset, so gateways that
     read the same topic agree on it, and a client may resume at another gateway. Its checksum covers the times of these records. After
     the topic was created again, old cursors therefore don't fit.
 
@@ -114,12 +117,9 @@ class CircuitChanges:
     """
 
     def __init__(self, max_changes: int = MAX_CHANGES, max_bytes: int = MAX_BYTES) -> None:
-        self._max_changes = max_changes
-        self._max_bytes = max_bytes
-        self._changes: list[Change] = []
-        self._start = 0
-        self._bytes = 0
-        self._numbers: dict[tuple[int, int], int] = {}
+        self.log = EventLog[Change](max_changes, max_bytes, lambda change: len(change.json or b""))
+        """The last changes."""
+        self._known: dict[tuple[int, int], Change] = {}  # those in memory, by place
         self._forgotten: dict[int, Change] = {}  # the last one of each partition that is not in memory any more
         self._last: dict[int, Change] = {}
         self._offsets: dict[int, str] = {}
@@ -128,11 +128,6 @@ class CircuitChanges:
         """By circuit id. Only read it."""
         self.cursor = _text({}, 0)
         """Names the last change."""
-
-    @property
-    def end(self) -> int:
-        """The number of the next change."""
-        return self._start + len(self._changes)
 
     def add(self, record: CircuitRecord) -> Change:
         """Take the next record of a partition.
@@ -151,16 +146,12 @@ class CircuitChanges:
             self.records.pop(change.circuit_id, None)
         else:
             self.records[change.circuit_id] = change
-        self._numbers[change.partition, change.offset] = self.end
-        self._changes.append(change)
-        self._bytes += len(change.json or b"")
-        if len(self._changes) > self._max_changes or self._bytes > self._max_bytes:
-            self._forget(1 + len(self._changes) // 8)
+        change.number = self.log.end
+        self._known[change.partition, change.offset] = change
+        for each in self.log.add(change):
+            self._forgotten[each.partition] = each
+            del self._known[each.partition, each.offset]
         return change
-
-    def since(self, number: int) -> Sequence[Change] | None:
-        """Return the changes from this number on, or None if they are not in memory any more."""
-        return self._changes[number - self._start :] if number >= self._start else None
 
     def after(self, cursor: str) -> Sequence[Change] | None:
         """Return the changes that a client with this cursor doesn't have. None if that is not known: it needs a snapshot."""
@@ -168,47 +159,20 @@ class CircuitChanges:
         if parsed is None or not self._forgotten.keys() <= parsed[0].keys():
             return None
         offsets, check = parsed
-        start = self.end
+        start, newest = self.log.start, self.log.end
         for partition, offset in offsets.items():
-            number = self._numbers.get((partition, offset))
-            forgotten = self._forgotten.get(partition)
-            if number is not None:
-                change = self._changes[number - self._start]
-            elif forgotten is not None and forgotten.offset == offset:
-                change, number = forgotten, self._start - 1
-            else:
+            change = self._known.get((partition, offset)) or self._forgotten.get(partition)
+            if change is None or change.offset != offset:
                 return None
             check ^= _checksum(change)
-            if offset != self._last[partition].offset:
-                start = min(start, number + 1)
+            if change is not self._last[partition]:
+                newest = min(newest, max(start, change.number + 1))
         if check:
             return None
         if self._last.keys() - offsets.keys():
-            start = self._start
-        return [each for each in self._changes[start - self._start :] if each.offset > offsets.get(each.partition, -1)]
-
-    def _forget(self, count: int) -> None:
-        for change in self._changes[:count]:
-            self._forgotten[change.partition] = change
-            self._bytes -= len(change.json or b"")
-            del self._numbers[change.partition, change.offset]
-        del self._changes[:count]
-        self._start += count
-
-
-def pieces(events: Iterator[bytes], size: int) -> Iterator[bytes]:
-    """Yield the bytes in pieces of about ``size``, so that no client has more than that in memory."""
-    waiting: list[bytes] = []
-    length = 0
-    for event in events:
-        waiting.append(event)
-        length += len(event)
-        if length >= size:
-            yield b"".join(waiting)
-            waiting.clear()
-            length = 0
-    if waiting:
-        yield b"".join(waiting)
+            newest = start
+        later = self.log.since(newest) or ()
+        return [each for each in later if each.offset > offsets.get(each.partition, -1)]
 
 
 def _checksum(change: Change) -> int:

@@ -1,11 +1,8 @@
-"""The circuits of this gateway, and the streams that follow them."""
+"""The circuits of this gateway, which its streams follow."""
 
 from __future__ import annotations
 
-import contextlib
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import msgspec
 import structlog
@@ -13,24 +10,16 @@ import structlog
 from switchgear.follower.status import STALE_AFTER_S
 from switchgear.follower.table import RecordListener
 from switchgear.runtime.throttled_log import Throttle
-from switchgear_gateway.circuits.changes import Change, CircuitChanges
+from switchgear_gateway.circuits.changes import CircuitChanges
 from switchgear_gateway.circuits.feed import CircuitFeed
 from switchgear_gateway.circuits.visibility import CircuitFilter
+from switchgear_http.event_stream import EventHub, Piece
 from switchgear_schemas.errors import SwitchgearError
 
 log = structlog.get_logger()
 
-PIECE_BYTES: Final = 64 * 1024
-"""About so many bytes are made for a stream at a time. Those of a client that reads nothing stay in memory."""
 _SHARED_PIECES: Final = 64
 _REPORT_EVERY_S: Final = 5.0
-
-
-class Piece(NamedTuple):
-    """Some events, and the number of the first change after them."""
-
-    events: bytes
-    end: int
 
 
 class Follower(Protocol):
@@ -44,8 +33,8 @@ class Follower(Protocol):
         ...
 
 
-class CircuitHub:
-    """Takes the follower's changes, and wakes the streams.
+class CircuitHub(EventHub):
+    """Takes the follower's changes, and wakes the streams. A stream's group is its client's tenant.
 
     Args:
         follower: It must not have begun to read.
@@ -55,6 +44,7 @@ class CircuitHub:
     """
 
     def __init__(self, follower: Follower) -> None:
+        super().__init__()
         if follower.loaded:
             raise SwitchgearError(
                 "The follower has read the circuits already.", hint="Make the routes before the client starts."
@@ -63,20 +53,12 @@ class CircuitHub:
         self._feed = CircuitFeed()
         follower.record_listeners.append(self._feed)
         self._next: CircuitChanges | None = CircuitChanges()
-        self._wakes: dict[Callable[[], None], str | None] = {}
-        self._pieces: OrderedDict[tuple[CircuitFilter, int], Piece] = OrderedDict()
-        self._pieces_at: tuple[CircuitChanges | None, int] = (None, 0)
+        self._pieces: dict[tuple[CircuitFilter, int], Piece] = {}
         self._throttle = Throttle(_REPORT_EVERY_S)
         self.changes = CircuitChanges()
         """The circuits. Another object after the topic was created again: a stream then begins with a snapshot."""
         self.loaded = False
         """Whether all circuits were read once."""
-        self.closed = False
-
-    @property
-    def streams(self) -> int:
-        """The number of streams."""
-        return len(self._wakes)
 
     @property
     def fresh(self) -> bool:
@@ -90,48 +72,20 @@ class CircuitHub:
             while True:
                 await self._feed.wait()
                 self._take()
-                self._wake_all()
+                self.wake()
         finally:
             self.close()
 
-    def close(self) -> None:
-        """End the streams."""
-        self.closed = True
-        self._wake_all()
-
-    @contextlib.contextmanager
-    def following(self, wake: Callable[[], None], tenant: str | None = None) -> Iterator[None]:
-        """Call ``wake`` after each change, and when the ``tenant`` has named another tool, while the block runs."""
-        self._wakes[wake] = tenant
-        try:
-            yield
-        finally:
-            self._wakes.pop(wake, None)
-
-    def wake(self, tenant: str) -> None:
-        """Wake the streams of a tenant."""
-        for wake, owner in self._wakes.items():
-            if owner == tenant:
-                wake()
-
     def piece_since(self, number: int, seen: CircuitFilter) -> Piece | None:
         """Return the next events from this number on. Streams at the same place share the bytes. None if some were forgotten."""
-        at = (self.changes, self.changes.end)
-        if self._pieces_at != at:
-            self._pieces_at = at
-            self._pieces.clear()
-        piece = self._pieces.get((seen, number))
-        if piece is None:
-            found = self.changes.since(number)
-            if found is None:
-                return None
-            piece = self._pieces[seen, number] = _piece(found, number, seen)
-            if len(self._pieces) > _SHARED_PIECES:
-                self._pieces.popitem(last=False)
+        piece = self._pieces.get((seen, number)) or self.changes.log.piece_since(number, seen.event)
+        if piece is not None and len(self._pieces) < _SHARED_PIECES:
+            self._pieces[seen, number] = piece
         return piece
 
     def _take(self) -> None:
         restarted, records, loaded = self._feed.take()
+        self._pieces.clear()
         if restarted:
             self._next = CircuitChanges()
         changes = self._next or self.changes
@@ -145,20 +99,3 @@ class CircuitHub:
         if loaded and self._next is not None:
             self.changes, self._next = self._next, None
             self.loaded = True
-
-    def _wake_all(self) -> None:
-        for wake in self._wakes:
-            wake()
-
-
-def _piece(changes: Sequence[Change], number: int, seen: CircuitFilter) -> Piece:
-    events: list[bytes] = []
-    size = 0
-    for change in changes:
-        number += 1
-        if seen.sees(change):
-            events.append(change.event(seen.reader))
-            size += len(events[-1])
-            if size >= PIECE_BYTES:
-                break
-    return Piece(b"".join(events), number)

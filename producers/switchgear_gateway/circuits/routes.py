@@ -6,7 +6,6 @@ import gzip
 import random
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from functools import partial
 from typing import Final
 
 from starlette.concurrency import run_in_threadpool
@@ -14,11 +13,13 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp
 
-from switchgear_gateway.circuits.hub import PIECE_BYTES, CircuitHub, Follower
-from switchgear_gateway.circuits.stream import CircuitStream, snapshot_json
+from switchgear_gateway.circuits.hub import CircuitHub, Follower
+from switchgear_gateway.circuits.stream import circuit_stream, snapshot_json
 from switchgear_gateway.circuits.visibility import CircuitFilter
 from switchgear_gateway.shared import Shared
-from switchgear_http.middleware import access_of, principal_of
+from switchgear_http.event_stream import PIECE_BYTES
+from switchgear_http.headers import takes_gzip
+from switchgear_http.middleware import principal_of
 from switchgear_http.principal import Principal, Role
 from switchgear_http.problem import ProblemError
 from switchgear_http.routing import EVENTS, Handlers, Parameter, Reply, route
@@ -90,7 +91,7 @@ class CircuitRoutes(Handlers):
     async def snapshot(self, request: Request) -> Response:
         """Show the circuits, by id."""
         seen = self._looking(request)()
-        zipped = _takes_gzip(request)
+        zipped = takes_gzip(request.headers)
         snapshot = self._current(seen)
         headers = {"ETag": snapshot.tag, "Cache-Control": "no-cache", "Vary": _VARY}
         if snapshot.tag in (each.strip() for each in request.headers.get("if-none-match", "").split(",")):
@@ -118,10 +119,7 @@ class CircuitRoutes(Handlers):
         look = self._looking(request)
         if self._hub.streams >= self._max_streams:
             raise _busy(f"This gateway has {self._max_streams} streams.", "Use another gateway, or wait.")
-        if request.method == "HEAD":
-            return Response(media_type="text/event-stream")
-        admitted = partial(access_of(request.scope).still_admits, request.scope)
-        return CircuitStream(self._hub, look, request.headers.get("last-event-id"), admitted)
+        return circuit_stream(self._hub, look, request.headers.get("last-event-id"))
 
     def _looking(self, request: Request) -> Callable[[], CircuitFilter]:
         """Return a function that returns the client's circuits, always the same object until they change.
@@ -179,22 +177,13 @@ class _Snapshot:
         self.cursor = hub.changes.cursor
         self.tag = f'W/"{self.cursor}.{seen.checksum:08x}"'
         head = b'{"version":"%s","circuits":{' % self.cursor.encode()
-        records = [each for each in hub.changes.records.values() if seen.sees(each)]
-        self.body = b"".join(snapshot_json(records, head, seen.reader))
+        self.body = b"".join(snapshot_json(hub.changes, seen, head))
         self.zipped: bytes | None = None
 
 
 def _busy(detail: str, hint: str) -> ProblemError:
     """Return 503 with a wait that differs by client, so that not all come back at once."""
     return ProblemError(503, detail, hint, {"Retry-After": str(random.randint(1, 5))})  # noqa: S311 - spreads clients
-
-
-def _takes_gzip(request: Request) -> bool:
-    for each in request.headers.get("accept-encoding", "").split(","):
-        coding, _, weight = each.partition(";")
-        if coding.strip().lower() == "gzip":
-            return weight.replace(" ", "") not in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
-    return False
 
 
 async def _sliced(body: bytes) -> AsyncIterator[bytes]:

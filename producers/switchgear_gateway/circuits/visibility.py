@@ -70,3 +70,7 @@ class CircuitFilter:
         if change.scope == "family":
             return covers_family(self.wanted, change.tool, self.sight.family_pattern)
         return matches(self.wanted, change.tool)
+
+    def event(self, change: Change) -> bytes:
+        """Return the event of a change. Empty if the client doesn't get it."""
+        return change.event(self.reader) if self.sees(change) else b""

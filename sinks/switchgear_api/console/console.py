@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
 from types import TracebackType
 from typing import Final, Self
 
 import structlog
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from switchgear_api.answers import BusyError
 from switchgear_api.console.actions import Actions
@@ -32,7 +29,9 @@ from switchgear_api.console.timeline import Timeline
 from switchgear_api.console.tool import ToolPage
 from switchgear_api.parameters import Parameters, query
 from switchgear_api.rights import Rights
-from switchgear_http.middleware import access_of, principal_of
+from switchgear_http.event_stream import EventStream
+from switchgear_http.headers import takes_gzip
+from switchgear_http.middleware import principal_of
 from switchgear_http.principal import Role
 from switchgear_http.problem import encoded
 from switchgear_http.routing import EVENTS, Handlers, Reply, Route, route
@@ -130,7 +129,7 @@ class Console(Handlers):
             return Response(encoded(content), media_type="application/json", headers=headers)
         if troubled:
             return Response(snapshot.troubled, media_type="application/json", headers=headers)
-        if "gzip" in request.headers.get("accept-encoding", ""):
+        if takes_gzip(request.headers):
             body = await asyncio.to_thread(lambda: snapshot.packed)
             return Response(body, media_type="application/json", headers=headers | {"content-encoding": "gzip"})
         return Response(snapshot.body, media_type="application/json", headers=headers)
@@ -143,7 +142,7 @@ class Console(Handlers):
         answers={200: Reply("The events.", EVENTS)},
         is_stream=True,
     )
-    async def live(self, request: Request) -> Response:
+    async def live(self, request: Request) -> EventStream:
         """Follow what changes, as server-sent events.
 
         A stream of events ``circuit``, ``stats``, ``heartbeat`` and ``reset``.
@@ -151,22 +150,18 @@ class Console(Handlers):
         given = Parameters.of(request)
         rights, principal = Rights.of(request), principal_of(request.scope)
         live = self._live if rights.all_tenants else self._live_of(rights.tenant(None) or "")
-        if sum(each.watchers for each in [self._live, *self._of_tenants.values()]) >= MOST_WATCHERS:
+        if sum(each.streams for each in [self._live, *self._of_tenants.values()]) >= MOST_WATCHERS:
             raise BusyError(f"{MOST_WATCHERS} consoles are open.", hint="Close one, or load the page now and then.")
         visible = (lambda name: principal.may(Role.READ, tool=name)) if principal.tools else None
         after = request.headers.get("last-event-id") or given.text("after")
-        return StreamingResponse(
-            _while_admitted(live.stream(after, visible), request),
-            media_type="text/event-stream",
-            headers={"cache-control": "no-store", "x-accel-buffering": "no"},
-        )
+        return EventStream(live, live.events(after, visible), (CHECK_S, CHECK_S))
 
     def _live_of(self, tenant: str) -> Live:
         found = self._of_tenants.get(tenant)
         if found is None:
             found = self._of_tenants[tenant] = Live(self.boards, tenant)
             self._run(found)
-            unused = [name for name, each in self._of_tenants.items() if not each.watchers and each is not found]
+            unused = [name for name, each in self._of_tenants.items() if not each.streams and each is not found]
             for name in unused[: max(0, len(self._of_tenants) - _MOST_TENANTS)]:
                 ended = self._of_tenants.pop(name)
                 if (task := self._tasks.pop(ended, None)) is not None:
@@ -175,15 +170,3 @@ class Console(Handlers):
 
     def _run(self, work: Live | Components) -> None:
         self._tasks[work] = asyncio.create_task(work.run(), name="console")
-
-
-async def _while_admitted(events: AsyncGenerator[bytes], request: Request) -> AsyncIterator[bytes]:
-    """Yield events until the client's login ends, or gives it other rights. The browser then connects again, or shows the login."""
-    checked_at = time.monotonic()
-    async with aclosing(events):
-        async for event in events:
-            if time.monotonic() - checked_at >= CHECK_S:
-                checked_at = time.monotonic()
-                if not await access_of(request.scope).still_admits(request.scope):
-                    return
-            yield event

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from switchgear_api.console.figures import Figures, ToolFigures, utc_now
 from switchgear_api.console.now import advised
 from switchgear_api.console.problems import without_names
 from switchgear_api.console.records import RecordedCircuit, circuit_part, iso
+from switchgear_http.event_stream import EventHub, EventLog, event_text
 from switchgear_http.problem import encoded
 
 log = structlog.get_logger()
@@ -24,12 +24,14 @@ log = structlog.get_logger()
 HEARTBEAT_S: Final = 5.0
 KEPT: Final = 5_000
 """Events that a console can catch up with after its connection broke."""
-QUEUE: Final = 2_000
-"""Events that wait for one console. One that reads more slowly loads the page again."""
+MOST_WAITING: Final = 2_000
+"""Events that wait for one console. One that reads more slowly has to connect again."""
 WINDOW_MINUTES: Final = 60
 STATS_AT_ONCE: Final = 100
 """Tools in one event of numbers. Fifty consoles get each event, and a large one would hold up what comes after it."""
 STATS_PAUSE_S: Final = 0.02
+_RETRY: Final = b"retry: 1000\n\n"
+"""After so many milliseconds a browser whose stream has ended connects again."""
 _NUMBER: Final = re.compile("[0-9]{1,18}")
 
 Visible = Callable[[str], bool]
@@ -41,19 +43,23 @@ class Event:
     """One event.
 
     Args:
-        number: Rises by one.
+        event_id: Where it stands in the stream.
         kind: ``circuit``, ``stats``, ``heartbeat`` or ``reset``.
         content: The data.
         encoded: The data as JSON.
     """
 
-    number: int
+    event_id: str
     kind: str
     content: Mapping[str, Any]
     encoded: bytes
 
-    def visible(self, visible: Visible) -> bytes | None:
-        """Return the data without what a console may not see; None if nothing is left."""
+    def text(self, visible: Visible | None) -> bytes:
+        """Return it without what a console may not see. Empty if nothing is left."""
+        data = self.encoded if visible is None else self._data(visible)
+        return b"" if data is None else event_text(self.event_id, self.kind, data)
+
+    def _data(self, visible: Visible) -> bytes | None:
         if self.kind == "circuit":
             return self.encoded if visible(str(self.content["tool"])) else None
         if self.kind == "stats":
@@ -64,7 +70,7 @@ class Event:
         return self.encoded
 
 
-class Live:
+class Live(EventHub):
     """Distributes what changes. Its tasks run while :meth:`run` does.
 
     Args:
@@ -73,27 +79,20 @@ class Live:
     """
 
     def __init__(self, boards: Boards, tenant: str | None = None) -> None:
+        super().__init__()
         self._boards = boards
         self._tenant = tenant
         self._epoch = secrets.token_hex(4)
-        self._number = 0
-        self._kept: deque[Event] = deque(maxlen=KEPT)
-        self._queues: set[asyncio.Queue[Event | None]] = set()
+        self._log = EventLog[Event](KEPT)
         self._before: Mapping[str, Any] = {}
         self._figures: Figures | None = None
-        self._closed = False
         if tenant is None:
             boards.fleet.listen(self.changed)
 
     @property
-    def watchers(self) -> int:
-        """Consoles that are connected."""
-        return len(self._queues)
-
-    @property
     def last_id(self) -> str:
         """The id of the newest event."""
-        return f"{self._epoch}-{self._number}"
+        return f"{self._epoch}-{self._log.end}"
 
     def changed(self, circuit: RecordedCircuit) -> None:
         """Send a circuit that changed, a tool's with the advice for its new state. Those of users and sessions are left out."""
@@ -105,15 +104,8 @@ class Live:
 
     def send(self, kind: str, content: Mapping[str, Any]) -> None:
         """Send an event to every console."""
-        self._number += 1
-        event = Event(self._number, kind, content, encoded(content))
-        self._kept.append(event)
-        for queue in list(self._queues):
-            if queue.qsize() >= QUEUE - 1:
-                self._queues.discard(queue)
-                queue.put_nowait(None)  # it has one place left
-            else:
-                queue.put_nowait(event)
+        self._log.add(Event(f"{self._epoch}-{self._log.end + 1}", kind, content, encoded(content)))
+        self.wake()
 
     async def run(self) -> None:
         """Send the changed numbers and heartbeats until cancelled."""
@@ -125,7 +117,7 @@ class Live:
         window, circuits = (WINDOW_MINUTES, self._tenant), self._tenant is None
         while True:
             await asyncio.sleep(REFRESH_S)
-            if not self._queues:
+            if not self.streams:
                 self._before = {}
                 self._boards.renewed.discard((*window, circuits))
                 continue
@@ -143,62 +135,37 @@ class Live:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(REFRESH_S / 2)
-            if not self._queues:
+            if not self.streams:
                 continue
             data = self._boards.data(self._figures, named=self._tenant is None)
             if loop.time() >= next_heartbeat or data["problems"] != known:
                 next_heartbeat, known = loop.time() + HEARTBEAT_S - REFRESH_S / 4, data["problems"]
                 self.send("heartbeat", {"now": iso(utc_now()), **data})
 
-    def close(self) -> None:
-        """End every stream."""
-        self._closed = True
-        for queue in self._queues:
-            if queue.qsize() < QUEUE:
-                queue.put_nowait(None)
-        self._queues.clear()
-
-    async def stream(self, after: str | None, visible: Visible | None) -> AsyncGenerator[bytes]:
-        """Yield events as text of a ``text/event-stream``.
+    def events(self, after: str | None, visible: Visible | None) -> Iterator[bytes | None]:
+        """Yield what a console doesn't have yet, as text of a ``text/event-stream``, and None when it has all.
 
         Args:
             after: The id of the last event that the console has. After a gap that is too long, the first event is ``reset``.
             visible: What the console may see. None: everything.
         """
-        queue: asyncio.Queue[Event | None] = asyncio.Queue(QUEUE)
-        missed = self._missed(after)
-        self._queues.add(queue)
-        try:
-            yield b"retry: 1000\n\n"
-            if missed is None:
-                yield f"id: {self.last_id}\nevent: reset\ndata: {{}}\n\n".encode()
-            for event in missed or ():
-                yield self._text(event, visible)
-            while not self._closed:
-                waiting = await queue.get()
-                if waiting is None:
-                    return
-                yield self._text(waiting, visible)
-        finally:
-            self._queues.discard(queue)
+        begin, place = self._log.end, self._place_after(after)
+        yield _RETRY if place is not None else _RETRY + event_text(self.last_id, "reset", b"{}")
+        place = begin if place is None else place
+        while self._log.end - max(begin, place) < MOST_WAITING:
+            piece = self._log.piece_since(place, lambda event: event.text(visible))
+            if piece is None:
+                return
+            yield piece.text if piece.end > place else None
+            place = piece.end
 
-    def _text(self, event: Event, visible: Visible | None) -> bytes:
-        data = event.encoded if visible is None else event.visible(visible)
-        if data is None:
-            return b""
-        return b"id: %s-%d\nevent: %s\ndata: %s\n\n" % (self._epoch.encode(), event.number, event.kind.encode(), data)
-
-    def _missed(self, after: str | None) -> list[Event] | None:
-        """Return the events after an id; None if they are not all known."""
+    def _place_after(self, after: str | None) -> int | None:
+        """Return the number of the first event after an id; None if not all events after it are known."""
         if not after:
-            return []
+            return self._log.end
         epoch, _, number = after.partition("-")
-        if epoch != self._epoch or _NUMBER.fullmatch(number) is None or int(number) > self._number:
-            return None
-        oldest = self._kept[0].number if self._kept else self._number + 1
-        if int(number) + 1 < oldest:
-            return None
-        return [event for event in self._kept if event.number > int(number)]
+        known = epoch == self._epoch and _NUMBER.fullmatch(number) is not None
+        return int(number) if known and self._log.start <= int(number) <= self._log.end else None
 
     async def _send_stats(self, snapshot: Snapshot) -> None:
         """Send the numbers that changed, in parts: a circuit that changes meanwhile is sent between two of them."""

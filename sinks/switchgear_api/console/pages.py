@@ -21,6 +21,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from switchgear_http.headers import SECURITY_HEADERS, takes_gzip
+
 ASSETS: Final = Path(__file__).parent / "assets"
 PAGES: Final = (
     "/",
@@ -35,18 +37,7 @@ PAGES: Final = (
     "/login",
 )
 """The paths that answer with the document. Its script shows the page."""
-PAGE_HEADERS: Final = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self';"
-        " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
-}
+PAGE_HEADERS: Final = {**SECURITY_HEADERS, "cross-origin-resource-policy": "same-origin"}
 _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -83,7 +74,7 @@ class _File:
         held = {"ETag": self.etag, "Cache-Control": cache, "Vary": "Accept-Encoding"} | PAGE_HEADERS | (headers or {})
         if self.etag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=held)
-        if "gzip" in request.headers.get("accept-encoding", ""):
+        if takes_gzip(request.headers):
             return Response(self.compressed, headers=held | {"Content-Encoding": "gzip"}, media_type=self.media_type)
         return Response(self.content, headers=held, media_type=self.media_type)
 

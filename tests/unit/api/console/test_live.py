@@ -6,16 +6,16 @@ from itertools import product
 from types import SimpleNamespace
 from typing import get_args
 
-import msgspec
 import pytest
 
 from switchgear_api.console import live as live_module
 from switchgear_api.console.figures import ToolFigures
-from switchgear_api.console.live import KEPT, QUEUE, Live
+from switchgear_api.console.live import KEPT, MOST_WAITING, Live
 from switchgear_api.console.now import kind_of
 from switchgear_api.console.records import advice, circuit_part, decode_record
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.enums import CircuitState
+from tests.support.sse import parsed
 from tests.support.table import table
 
 
@@ -25,15 +25,18 @@ def live():
 
 
 async def collect(live, count, after=None, visible=None):
-    """The kinds and ids of the first events of a stream; the line of the reconnection time is left out."""
+    """The ids, kinds and contents of the first events of a stream."""
     found = []
-    async for text in live.stream(after, visible):
-        if text.startswith(b"id:"):
-            number, kind, data = (line.partition(": ")[2] for line in text.decode().strip().split("\n"))
-            found.append((number, kind, msgspec.json.decode(data)))
-        if len(found) == count:
-            break
-    return found
+    with live.following() as woken:
+        for piece in live.events(after, visible):
+            if piece is None:
+                await woken.wait()
+                woken.clear()
+            else:
+                found += parsed(piece)
+            if len(found) >= count:
+                break
+    return found[:count]
 
 
 async def test_console_that_comes_back_gets_exactly_what_it_has_missed(live):
@@ -71,16 +74,17 @@ async def test_position_without_a_plain_number_is_not_believed(live, number):
     assert [each[1] for each in await collect(live, 1, f"{epoch}-{number}")] == ["reset"]
 
 
-async def test_slow_console_is_let_go_and_holds_no_more_than_its_queue(live):
-    stream = live.stream(None, None)
-    await anext(stream)
-    waiting = asyncio.ensure_future(anext(stream))
-    await asyncio.sleep(0)
-    for number in range(2 * QUEUE):
+async def test_slow_console_is_let_go_and_gets_what_it_has_missed_when_it_comes_back(live):
+    events = live.events(None, None)
+    assert [next(events), next(events)] == [b"retry: 1000\n\n", None]
+    for number in range(MOST_WAITING - 1):
         live.send("circuit", {"tool": str(number)})
-    assert live.watchers == 0
-    got = [await waiting] + [each async for each in stream]
-    assert QUEUE - 2 <= len(got) <= QUEUE
+    first = parsed(next(events))
+    for number in range(MOST_WAITING - 1, 2 * MOST_WAITING):
+        live.send("circuit", {"tool": str(number)})
+    assert list(events) == []
+    missed = await collect(live, 2 * MOST_WAITING - len(first), first[-1][0])
+    assert [int(each[2]["tool"]) for each in first + missed] == list(range(2 * MOST_WAITING))
 
 
 async def test_console_for_some_tools_gets_no_event_about_others(live):
@@ -91,18 +95,6 @@ async def test_console_for_some_tools_gets_no_event_about_others(live):
     live.send("circuit", {"tool": "mine"})
     found = await collect(live, 2, position, lambda name: name == "mine")
     assert [(each[1], each[2]) for each in found] == [("stats", {"tools": {"mine": 2}}), ("circuit", {"tool": "mine"})]
-
-
-async def test_closing_ends_every_stream(live):
-    streams = [live.stream(None, None) for _ in range(3)]
-    for each in streams:
-        await anext(each)
-    waiting = [asyncio.ensure_future(anext(each)) for each in streams]
-    await asyncio.sleep(0)
-    live.close()
-    for each in waiting:
-        with pytest.raises(StopAsyncIteration):
-            await asyncio.wait_for(each, 5)
 
 
 async def test_only_changed_tools_are_sent_and_nothing_while_nothing_changes(live):

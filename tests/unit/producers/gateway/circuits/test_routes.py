@@ -387,7 +387,7 @@ async def test_a_client_that_does_not_read_falls_behind_and_later_gets_a_snapsho
     fleet.follower.loaded = True
     async with serving(fleet.routes, send_buffer=16_384) as fleet.port:
         await eventually(lambda: fleet.routes.loaded)
-        fleet.routes._hub.changes._max_changes = 16
+        fleet.routes._hub.changes.log._most = 16
         async with fleet.stream(receive_buffer=1_024) as slow:
             slow._writer.transport.pause_reading()
             for number in range(400):

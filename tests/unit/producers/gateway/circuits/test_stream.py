@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from switchgear.testing import FakeClock, MemoryFollower
-from switchgear_gateway.circuits.hub import PIECE_BYTES, CircuitHub
-from switchgear_gateway.circuits.stream import CircuitStream
+from switchgear_gateway.circuits.hub import CircuitHub
+from switchgear_gateway.circuits.stream import circuit_stream
 from switchgear_gateway.circuits.visibility import CircuitFilter
+from switchgear_http.event_stream import PIECE_BYTES
+from tests.support.sse import Reader
 from tests.unit.producers.gateway.circuits.test_changes import record
 
 RECORD_BYTES = 2_000
@@ -20,54 +20,22 @@ _ALL = CircuitFilter()
 
 
 class Hub(CircuitHub):
-    """A hub to which a test adds changes itself."""
+    """A hub that takes its changes when a test says so."""
 
     def __init__(self) -> None:
         super().__init__(MemoryFollower(FakeClock().monotonic))
+        self._feed.loaded()
+        self._take()
 
     def add(self, count: int) -> None:
-        for _ in range(count):
-            end = self.changes.end
-            self.changes.add(record(f"t{end}", end, last_error="x" * RECORD_BYTES))
-        self._wake_all()
+        for end in range(self.changes.log.end, self.changes.log.end + count):
+            self._feed.changed(record(f"t{end}", end, last_error="x" * RECORD_BYTES))
+        self._take()
+        self.wake()
 
 
-async def admitted() -> bool:
-    return True
-
-
-class Reader:
-    """A client. Its stream waits after each piece until the client reads it."""
-
-    def __init__(self, hub: Hub, cursor: str | None = None) -> None:
-        self._stream = CircuitStream(hub, lambda: _ALL, cursor, admitted)
-        self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
-        self._read = asyncio.Event()
-        self._task = asyncio.create_task(self._stream({}, self._receive, self._send))
-
-    async def _receive(self) -> Any:
-        await asyncio.Event().wait()
-
-    async def _send(self, message: Any) -> None:
-        if message.get("body"):
-            self._pieces.put_nowait(message["body"])
-            await self._read.wait()
-            self._read.clear()
-
-    async def next(self) -> bytes:
-        """Return the piece that waits, and let the stream go on."""
-        piece = await asyncio.wait_for(self._pieces.get(), 10)
-        self._read.set()
-        return piece
-
-    async def until_beat(self, found: Callable[[bytes], None]) -> None:
-        """Read up to a heartbeat."""
-        while b"event: heartbeat" not in (piece := await self.next()):
-            found(piece)
-
-    async def close(self) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+def reader_of(hub: Hub, cursor: str | None = None) -> Reader:
+    return Reader(circuit_stream(hub, lambda: _ALL, cursor))
 
 
 def circuits(pieces: list[bytes]) -> list[str]:
@@ -79,12 +47,13 @@ async def test_what_a_resumed_stream_missed_comes_in_pieces_that_are_made_when_t
     hub.add(1)
     cursor = hub.changes.cursor
     hub.add(200)
-    reader, pieces = Reader(hub, cursor), [b""]
+    reader, pieces = reader_of(hub, cursor), [b""]
     await asyncio.sleep(0.01)
-    last = hub.changes.since(200)
+    last = hub.changes.log.since(200)
     assert last is not None
     assert last[0]._event is None, "no client has read so far"
-    await reader.until_beat(pieces.append)
+    while b"event: heartbeat" not in (piece := await reader.next()):
+        pieces.append(piece)
     await reader.close()
     assert max(map(len, pieces)) < PIECE_BYTES + 2 * RECORD_BYTES
     assert circuits(pieces) == [f"t{number}" for number in range(1, 201)]
@@ -96,7 +65,7 @@ async def test_new_changes_come_in_pieces_and_many_slow_readers_share_a_bounded_
     readers: list[Reader] = []
     for _ in range(100):  # each is at another place
         hub.add(1)
-        readers.append(Reader(hub))
+        readers.append(reader_of(hub))
         await asyncio.sleep(0)
         assert b"snapshot" in await readers[-1].next()
     hub.add(200)
