@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from starlette.responses import Response
 from switchgear import Rejection, Switchgear
 from switchgear.classify.result import outage_of_target, text_rule
 from switchgear.integrations.claude_code import ended, shown
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear_gateway.asking import PERMIT_S, Client, Gate, check_tool, client_of
 from switchgear_gateway.json_requests import address_of, body_of, decoded, json_answer
 from switchgear_gateway.names import check_request
@@ -74,7 +74,7 @@ class HookRoutes(Handlers):
         self._outcomes = Outcomes(submit, limit_s=KAFKA_S)
         self._wall = wall
         self._outages_in_text = outages_in_text
-        self._permits: OrderedDict[bytes, GivenPermit] = OrderedDict()
+        self._permits = BoundedDict[bytes, GivenPermit](MOST_PERMITS)
 
     @route(
         "POST",
@@ -118,8 +118,6 @@ class HookRoutes(Handlers):
         if isinstance(answer, Rejection):
             return claude_code.refusal(shown(answer, call))
         self._permits[_key(client, call)] = answer.permit
-        if len(self._permits) > MOST_PERMITS:
-            self._permits.popitem(last=False)
         return None
 
     async def _ended(self, client: Client, call: Call, event: Event) -> None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
 from starlette.datastructures import Headers
 
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear_http.principal import Principal
 from switchgear_http.problem import ProblemError
 from switchgear_http.session import LONGEST_S, LoginKind, Session, cookie_of, session_name, set_cookie
@@ -47,8 +47,8 @@ class Sessions:
 
     def __init__(self, secret: str | None = None, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._ended: OrderedDict[str, None] = OrderedDict()
-        self._replaced: OrderedDict[str, None] = OrderedDict()
+        self._ended = BoundedDict[str, None](_MOST_ENDED)
+        self._replaced = BoundedDict[str, None](_MOST_ENDED)
         key = secret or secrets.token_hex(32)
         self._serializer = _serializer(key, "switchgear.session")
         self._brief = _serializer(key, "switchgear.login")
@@ -103,11 +103,11 @@ class Sessions:
 
     def end(self, session: Session) -> None:
         """End a session before its time. Other processes accept its cookie until it expires, so a stolen copy works there."""
-        _remember(self._ended, session)
+        self._ended[session.id] = None
 
     def replace(self, session: Session) -> None:
         """Note that its browser has logged in again. A late answer to its last requests must not bring its cookie back."""
-        _remember(self._replaced, session)
+        self._replaced[session.id] = None
 
     def may_renew(self, session: Session) -> bool:
         """Return whether its browser still has this session, as far as this process knows."""
@@ -134,12 +134,6 @@ class Sessions:
         except BadData:
             return None
         return found if isinstance(found, dict) else None
-
-
-def _remember(sessions: OrderedDict[str, None], session: Session) -> None:
-    sessions[session.id] = None
-    while len(sessions) > _MOST_ENDED:
-        sessions.popitem(last=False)
 
 
 def _serializer(secret: str, salt: str) -> URLSafeSerializer:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
@@ -17,6 +16,7 @@ import msgspec
 from switchgear.guard.rejections import Rejection
 from switchgear.model_text import MOST_OF_AN_ERROR
 from switchgear.redaction import redact
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.enums import ErrorClass
 
@@ -93,8 +93,7 @@ class CallerErrors:
 
     def __init__(self, limit: int = MOST_RUNS) -> None:
         self.refusals = 0
-        self._limit = limit
-        self.runs: OrderedDict[tuple[str, str], _Run] = OrderedDict()
+        self.runs = BoundedDict[tuple[str, str], _Run](limit)
         self._replace_lock()
         call_in_child(self._replace_lock)
 
@@ -166,10 +165,8 @@ class CallerErrors:
         with self.lock:
             run = self.runs.get(name)
             if run is None or not run.is_like(error_type, words):
-                run = self.runs[name] = _Run(error_type, words, message)
-                if len(self.runs) > self._limit:
-                    self.runs.popitem(last=False)
-            self.runs.move_to_end(name)
+                run = _Run(error_type, words, message)
+            self.runs[name] = run  # the newest
             run.count += 1
             run.words, run.message, run.shown = words, message, None
             if arguments is None:

@@ -24,6 +24,7 @@ from switchgear.breaker.snapshot import SnapshotError
 from switchgear.breaker.states import PASSING
 from switchgear.breaker.values import ANSWERED, LOOKED_AT, MAX_COUNT, Count
 from switchgear.guard.rejections import Caller, Rejection
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.plain_policy import PlainPolicy
 
@@ -126,8 +127,7 @@ class Credentials:
     def __init__(self, key: bytes | None = None, *, most: int = MOST_RUNS) -> None:
         self.shared = key is not None
         self._key = os.urandom(32) if key is None else bytes(key)
-        self._most = most
-        self.runs: dict[_Name, _Run] = {}
+        self.runs = BoundedDict[_Name, _Run](most)
         self._lock = threading.RLock()
         call_in_child(self._forked)
 
@@ -276,13 +276,11 @@ class Credentials:
             run.breaker.release(permit, now)
 
     def _begun(self, name: _Name, family: str | None, limit: int, now: float) -> _Run:
-        if len(self.runs) >= self._most:
-            del self.runs[next(iter(self.runs))]
         run = self.runs[name] = _Run(limit, family, now, of_server=not name[0])
         return run
 
     def _use(self, name: _Name, run: _Run, now: float) -> None:
-        self.runs[name] = self.runs.pop(name)  # the last one that was used
+        self.runs.move_to_end(name)  # the last one that was used
         run.used_at = now
 
     def _free(self, family: str | None, holder: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import builtins
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,6 +21,7 @@ from switchgear.client import Switchgear
 from switchgear.guard.rejections import CircuitOpenError
 from switchgear.integrations.tool_calls import OpenCalls, RefusedCall, StartedCall, ToolCalls
 from switchgear.prompts import CircuitOf
+from switchgear.runtime.bounded_dict import BoundedDict
 
 MOST_RUNS: Final = 1_000
 """The most runs to remember. A run is forgotten when it ends; the oldest goes first if its end never comes."""
@@ -60,7 +60,7 @@ class SwitchgearPlugin(BasePlugin):
         super().__init__("switchgear")
         self.calls = ToolCalls(gear, circuit_of=circuit_of, terminal_after=terminal_after)
         self._open = OpenCalls()
-        self._runs: OrderedDict[str, _Run] = OrderedDict()
+        self._runs = BoundedDict[str, _Run](MOST_RUNS)
         self._lock = threading.Lock()
 
     # -- the model's requests -----------------------------------------------------------------------------------------
@@ -210,10 +210,7 @@ class SwitchgearPlugin(BasePlugin):
 
     def _run(self, context: Any) -> _Run:
         with self._lock:
-            run = self._runs.setdefault(context.invocation_id, _Run())
-            if len(self._runs) > MOST_RUNS:
-                self._runs.popitem(last=False)
-        return run
+            return self._runs.setdefault(context.invocation_id, _Run())
 
     def _forget(self, invocation_context: Any) -> None:
         with self._lock:

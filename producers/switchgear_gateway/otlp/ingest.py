@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_gateway.otlp.calls import Calls, R, calls_in_logs, calls_in_traces
 from switchgear_gateway.otlp.context import TraceContext
@@ -94,8 +94,8 @@ class Ingest:
         self._context = TraceContext()
         self._outages_in_text = outages_in_text
         self._clock = clock
-        self._logged: OrderedDict[bytes, None] = OrderedDict()
-        self._unknown: OrderedDict[bytes, None] = OrderedDict()
+        self._logged = BoundedDict[bytes, None](MOST_REMEMBERED)
+        self._unknown = BoundedDict[bytes, None](MOST_REMEMBERED)
         self._unsent: list[tuple[CountedCall, int]] = []
         self.counts = IngestCounts()
 
@@ -181,7 +181,7 @@ class Ingest:
             return await self._sent(batch, sender, found.reasons, turn, resent=resent)
         except asyncio.CancelledError:
             for execution in batch.executions:
-                _note(self._unknown, execution.metric_id.bytes)
+                self._unknown[execution.metric_id.bytes] = None
             for undo in batch.undo:
                 undo()
             raise
@@ -213,7 +213,7 @@ class Ingest:
             key = sender.tenant.encode() + execution.metric_id.bytes
             if key in self._logged:
                 continue
-            _note(self._logged, key)
+            self._logged[key] = None
             batch.undo.append(partial(self._logged.pop, key, None))
             batch.executions.append(self._judged(execution))
             await turn.pause()
@@ -302,7 +302,7 @@ class Ingest:
             again += [part[index] for index in refused]
             retry_after_s = max(retry_after_s, result.retry_after_s or 0.0)
             for index in result.unknown:
-                _note(self._unknown, batch.executions[part[index]].metric_id.bytes)
+                self._unknown[batch.executions[part[index]].metric_id.bytes] = None
             refused_later += len(result.rejected)
             reasons += [reason for _, reason in result.rejected]
         for index in again:
@@ -336,9 +336,3 @@ class Ingest:
         except Exception as error:  # noqa: BLE001 - whatever failed, the exporter has to send them again
             _warnings.warning("tool calls from traces could not be sent", error)
             return Result(unknown=everything)
-
-
-def _note(recent: OrderedDict[bytes, None], key: bytes) -> None:
-    recent[key] = None
-    if len(recent) > MOST_REMEMBERED:
-        recent.popitem(last=False)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import gzip
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear_http.problem import encoded
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.console.components import Components
@@ -87,7 +87,7 @@ class Boards:
         self.renewed: set[tuple[int, str | None, bool]] = set()
         """Window, tenant and circuits of the answers that a stream renews all the time."""
         self._pattern = settings.family_pattern
-        self._snapshots: OrderedDict[tuple[int, str | None, bool], Snapshot] = OrderedDict()
+        self._snapshots = BoundedDict[tuple[int, str | None, bool], Snapshot](_MOST_WINDOWS)
         self._turns: dict[tuple[int, str | None, bool], asyncio.Lock] = {}
 
     async def snapshot(
@@ -111,11 +111,8 @@ class Boards:
             found = self._snapshots.get(key)
             if found is None or found.stale:
                 found = await self._compute(minutes, tenant, circuits=circuits)
-                self._snapshots[key] = found
-                self._snapshots.move_to_end(key)
-            while len(self._snapshots) > _MOST_WINDOWS:
-                oldest, _ = self._snapshots.popitem(last=False)
-                self._turns.pop(oldest, None)
+                if (oldest := self._snapshots.put(key, found)) is not None:
+                    self._turns.pop(oldest[0], None)
         return found
 
     def forget(self) -> None:

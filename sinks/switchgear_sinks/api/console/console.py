@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from types import TracebackType
@@ -79,7 +78,7 @@ class Console(Handlers):
         )
         self._live = Live(self.boards)
         self.boards.position = lambda: self._live.last_id
-        self._of_tenants: OrderedDict[str, Live] = OrderedDict()
+        self._of_tenants: dict[str, Live] = {}
         self._tasks: dict[Live | Components, asyncio.Task[None]] = {}
 
     @property

@@ -230,8 +230,13 @@ async def test_an_impossible_duration_is_ignored(place, client, duration):
     assert [event["execution_time_ms"] for event in place.events(TOOL)] == [0]
 
 
-async def test_the_calls_whose_end_is_awaited_are_bounded(monkeypatch, place, session):
+@pytest.fixture
+def two_permits(monkeypatch):
+    """Use it before ``place``, whose gateway takes the bound when it starts."""
     monkeypatch.setattr(hooks, "MOST_PERMITS", 2)
+
+
+async def test_the_calls_whose_end_is_awaited_are_bounded(two_permits, place, session):
     for call in ("a", "b", "c"):
         await session.before(call)
     for call in ("a", "b", "c"):
