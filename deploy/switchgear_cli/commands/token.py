@@ -13,7 +13,6 @@ from cyclopts import App, Parameter
 from rich.text import Text
 
 from switchgear_cli import json_file
-from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.reads import output
 from switchgear_cli.reads.formats import named
 from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name, words
@@ -23,6 +22,7 @@ from switchgear_http.principal import ROLE_NAMES, Role
 from switchgear_http.tokens import MAX_BYTES, Token, new_token, parse_tokens, with_revoked, with_token
 from switchgear_schemas.access_settings import comma_separated
 from switchgear_schemas.errors import SettingsError
+from switchgear_schemas.file_lock import FileLock
 from switchgear_schemas.files import read_file
 from switchgear_schemas.settings import load_settings
 

@@ -85,7 +85,7 @@ def start_sender(path: Path) -> None:
     """Start the process that sends, unless one runs, nothing waits, or Kafka could not be reached a moment ago."""
     if not configured():
         return
-    from switchgear_cli.local.file_lock import FileLock  # noqa: PLC0415 - not without Kafka
+    from switchgear_schemas.file_lock import FileLock  # noqa: PLC0415 - not without Kafka
 
     with State(path) as state:
         if not state.posted(1) or not state.is_due(_DUE, time.time()):
@@ -99,7 +99,7 @@ def start_sender(path: Path) -> None:
 
 def send(path: Path, *, idle_s: float = IDLE_S) -> None:
     """Send the events that wait, those in the spool too, and those that come within ``idle_s`` seconds after the last one."""
-    from switchgear_cli.local.file_lock import FileLock  # noqa: PLC0415 - see start_sender
+    from switchgear_schemas.file_lock import FileLock  # noqa: PLC0415 - see start_sender
 
     spool_dir = path.parent / "spool"
     spooled = any(spool_dir.glob("*.db"))

@@ -21,6 +21,7 @@ from switchgear_cli.tune.cost import PricedCall, Prices, price_calls
 from switchgear_cli.tune.outages import Calendar, Outage, usual_of
 from switchgear_cli.tune.report import usd
 from switchgear_schemas.circuit_ids import circuit_id as id_of
+from switchgear_schemas.times import rfc3339
 
 LONG_ENOUGH: Final = timedelta(days=1)
 _STAYS: Final = """
@@ -182,7 +183,7 @@ def _calls_by_circuit(
 
 
 def _judged(stay: Stay, calls: Sequence[Call], opens: Sequence[Outage], present: PolicySet, prices: Prices) -> Judged:
-    row = Judged(stay.tool, stay.circuit_id, _rfc3339(stay.since), calls=len(calls), would_open=len(opens))
+    row = Judged(stay.tool, stay.circuit_id, rfc3339(stay.since), calls=len(calls), would_open=len(opens))
     usual, calendar = {stay.tool: usual_of(calls)}, Calendar(opens)
     for call in price_calls(calls, present.effective, calendar, usual, prices):
         failed = not call.good and call.event.status in {"error", "timeout"}
@@ -209,10 +210,6 @@ def _add(row: Judged, call: PricedCall) -> None:
 
 def _began(call: PricedCall) -> float:
     return call.ended_at - (call.event.execution_time_ms or 0.0) / 1000
-
-
-def _rfc3339(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def table(found: Judgement) -> RenderableType:

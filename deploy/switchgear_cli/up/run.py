@@ -16,7 +16,6 @@ from typing import Any, Final, TypeVar
 
 from rich.console import Console
 
-from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.local.jars import KAFKA_VERSION, jars_folder
 from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.local.ports import port_of
@@ -27,6 +26,7 @@ from switchgear_cli.up.supervisor import CommandComponent, KafkaComponent, Super
 from switchgear_cli.up.view import ComponentStatus, Readings, UpStatus, View, make_view, read
 from switchgear_cli.up_record import LOCK_NAME, UpRecord
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.file_lock import FileLock
 
 _Result = TypeVar("_Result")
 
