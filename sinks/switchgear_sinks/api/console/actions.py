@@ -45,7 +45,7 @@ Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON_LENGTH,
 Actor = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 Wait = Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WAIT_S)]
 Expiry = Annotated[float, msgspec.Meta(gt=0, le=LONGEST_S)]
-Given = Literal["force_open", "force_close", "disable", "metrics_only", "close", "reset", "auto"]
+Given = Literal["force_open", "disable", "metrics_only", "close", "reset", "auto"]
 _EXPIRING: Final = frozenset({"force_open", "disable", "metrics_only"})
 _VERB_OF: Final = {"forced_open": "force_open", "disabled": "disable", "metrics_only": "metrics_only"}
 _UNCOMMANDED: Final = {"override": None, "expires_at": None, "next_probe_at": None}
@@ -111,11 +111,11 @@ class Actions(Handlers):
         rights.check_all_tenants("Circuits, which all tenants share,")
         rights.check_tool(tool)
         body = await json_body(request, CommandBody, _SAMPLE)
-        verb: Verb = "disable" if body.command == "force_close" else body.command
+        verb = body.command
         if body.expires_in_s is not None and verb not in _EXPIRING:
-            raise BadRequestError(f"{body.command} has no end.", hint="Leave out expires_in_s.")
+            raise BadRequestError(f"{verb} has no end.", hint="Leave out expires_in_s.")
         until = None if body.expires_in_s is None else utc_now() + timedelta(seconds=body.expires_in_s)
-        action = Action.of(request, body.command, circuit_id, body.reason.strip(), actor=body.actor, expires_at=until)
+        action = Action.of(request, verb, circuit_id, body.reason.strip(), actor=body.actor, expires_at=until)
         command = command_of(
             tool_name=tool,
             verb=verb,
