@@ -33,7 +33,7 @@ from switchgear_http.principal import Principal, Role
 from switchgear_http.routing import OBJECT, Handlers, Reply, route
 from switchgear_http.visibility import Sight
 from switchgear_schemas import claude_code
-from switchgear_schemas.claude_code import DEFAULT_TOOLS, END_EVENTS, NOTICE_EVENTS, Answer, Call, Event, text
+from switchgear_schemas.claude_code import DEFAULT_TOOLS, END_EVENTS, NOTICE_EVENTS, Answer, Event, HookCall, text
 from switchgear_schemas.enums import MAX_NAME_LENGTH, TARGET_ERROR
 from switchgear_schemas.families import model_name
 
@@ -113,14 +113,14 @@ class HookRoutes(Handlers):
             await self._ended(client, call, event)
         return None
 
-    async def _decided(self, client: Client, call: Call) -> Answer | None:
+    async def _decided(self, client: Client, call: HookCall) -> Answer | None:
         answer = await self._gate.ask(client, call.tool, target=self._target(call))
         if isinstance(answer, Rejection):
             return claude_code.refusal(shown(answer, call))
         self._permits[_key(client, call)] = answer.permit
         return None
 
-    async def _ended(self, client: Client, call: Call, event: Event) -> None:
+    async def _ended(self, client: Client, call: HookCall, event: Event) -> None:
         check_tool(client.principal, call.tool)
         found, now = ended(event, text_rule(call.tool, self._outages_in_text)), self._wall()
         permit = self._permits.pop(_key(client, call), None)
@@ -142,7 +142,7 @@ class HookRoutes(Handlers):
             )
         await self._outcomes.report(execution_of(permit, outcome, now, client.principal.reporter), resent=False)
 
-    def _target(self, call: Call) -> str:
+    def _target(self, call: HookCall) -> str:
         given = call.arguments if isinstance(call.arguments, Mapping) else {}
         return self._gate.gear.target_of(call.tool, given)
 
@@ -157,7 +157,7 @@ class HookRoutes(Handlers):
         return gear.notice(name_of=model_name, tools=guarded | fallbacks)
 
 
-def _key(client: Client, call: Call) -> bytes:
+def _key(client: Client, call: HookCall) -> bytes:
     """Return what names a call of a client's session. It is a hash, because both ids may have any length."""
     named = f"{client.principal.name}\0{call.session}\0{call.call}"
     return hashlib.blake2b(named.encode(), digest_size=16).digest()

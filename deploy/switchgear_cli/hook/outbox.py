@@ -19,7 +19,7 @@ from switchgear_cli.hook.state import State
 from switchgear_schemas.enums import TARGET_ERROR
 
 if TYPE_CHECKING:
-    from switchgear_schemas.claude_code import Call
+    from switchgear_schemas.claude_code import HookCall
 
 IDLE_S: Final = 10.0
 """How long the sender waits for more events."""
@@ -43,7 +43,7 @@ def configured() -> bool:
 
 def ended(
     state: State,
-    call: Call,
+    call: HookCall,
     duration_ms: float | None,
     error: str | None = None,
     error_class: str | None = None,
@@ -60,13 +60,13 @@ def ended(
     _post(state, call, fields, target)
 
 
-def refused(state: State, call: Call, source: str, target: str = "") -> None:
+def refused(state: State, call: HookCall, source: str, target: str = "") -> None:
     """Leave the event of a refused call, if Kafka is configured."""
     metadata = {"refused": 1, "refused_by": source}
     _post(state, call, {"status": "rejected", "served_by": "none", "metadata": metadata}, target)
 
 
-def _post(state: State, call: Call, fields: dict[str, Any], target: str) -> None:
+def _post(state: State, call: HookCall, fields: dict[str, Any], target: str) -> None:
     if not configured():
         return
     from switchgear_schemas.ids import mint_metric_id  # noqa: PLC0415 - not without Kafka

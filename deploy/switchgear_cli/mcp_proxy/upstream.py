@@ -48,11 +48,11 @@ _STATUS: Final = "Server returned an error response"
 """The SDK's text for a status of HTTP, which it doesn't say."""
 
 
-class _Request(types.Request[dict[str, Any], str]):
+class _AnyRequest(types.Request[dict[str, Any], str]):
     """Any request, as it is."""
 
 
-class _Answer(RootModel[dict[str, Any]]):
+class _AnyResult(RootModel[dict[str, Any]]):
     """Any result, as it is."""
 
 
@@ -166,14 +166,14 @@ class Upstream:
         meta = {key: value for key, value in ((params or {}).get("_meta") or {}).items() if key != "progressToken"}
         if meta:
             sent["_meta"] = meta
-        request = _Request(method=method, params=sent)
+        request = _AnyRequest(method=method, params=sent)
         for attempt in (1, 2):
             session = await self.connect(method)
             connection = self._connection
             assert connection is not None
             try:
                 result = await session.send_request(
-                    request, _Answer, request_read_timeout_seconds=self._limit_s, progress_callback=on_progress
+                    request, _AnyResult, request_read_timeout_seconds=self._limit_s, progress_callback=on_progress
                 )
             except MCPError as error:
                 if attempt == 1 and (error.message == _SESSION_GONE or connection.ending.status_code == _NOT_FOUND):
@@ -236,7 +236,7 @@ class Upstream:
         wanted += [("resources/subscribe", {"uri": uri}) for uri in self._subscribed]
         for method, params in wanted:
             try:
-                await session.send_request(_Request(method=method, params=params), _Answer)
+                await session.send_request(_AnyRequest(method=method, params=params), _AnyResult)
             except MCPError as error:
                 why = self._hidden.line(error.message)
                 log.warning("The server %s refused %s after a restart: %s", self.server.name, method, why)

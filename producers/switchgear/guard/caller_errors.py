@@ -39,7 +39,7 @@ Arguments = Callable[[], str | None]
 """Returns the hash of a call's arguments, or None if they aren't known."""
 
 
-class _Run(msgspec.Struct):
+class _CallerErrorRun(msgspec.Struct):
     """The caller errors in a row of one tool in one session."""
 
     error_type: str | None
@@ -93,7 +93,7 @@ class CallerErrors:
 
     def __init__(self, limit: int = MOST_RUNS) -> None:
         self.refusals = 0
-        self.runs = BoundedDict[tuple[str, str], _Run](limit)
+        self.runs = BoundedDict[tuple[str, str], _CallerErrorRun](limit)
         self._replace_lock()
         call_in_child(self._replace_lock)
 
@@ -165,7 +165,7 @@ class CallerErrors:
         with self.lock:
             run = self.runs.get(name)
             if run is None or not run.is_like(error_type, words):
-                run = _Run(error_type, words, message)
+                run = _CallerErrorRun(error_type, words, message)
             self.runs[name] = run  # the newest
             run.count += 1
             run.words, run.message, run.shown = words, message, None
@@ -198,7 +198,7 @@ class CallerErrors:
             msgspec.DecodeError: The bytes are something else.
         """
         with self.lock:
-            self.runs[session_id, tool] = msgspec.msgpack.decode(data, type=_Run)
+            self.runs[session_id, tool] = msgspec.msgpack.decode(data, type=_CallerErrorRun)
 
     def rejected_tools(self, session_id: str, most: int) -> list[str]:
         """Return the tools of a session with at least ``most`` caller errors in a row. One of whose targets has them isn't among them."""

@@ -42,7 +42,7 @@ _OFF: Final = frozenset({"disabled", "metrics_only"})
 _FAILURE: Final = ResultKind.FAILURE
 
 
-class _Run:
+class _RejectionRun:
     """The calls with one credential that a tool, or the tools of a server, rejected in a row.
 
     Attributes:
@@ -75,7 +75,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 class Held(NamedTuple):
     """What a permit holds of the runs of its caller's credential. Report its end, or give it back."""
 
-    runs: tuple[tuple[_Run, BreakerPermit], ...]
+    runs: tuple[tuple[_RejectionRun, BreakerPermit], ...]
 
 
 _Name = tuple[str, str, str]
@@ -127,7 +127,7 @@ class Credentials:
     def __init__(self, key: bytes | None = None, *, most: int = MOST_RUNS) -> None:
         self.shared = key is not None
         self._key = os.urandom(32) if key is None else bytes(key)
-        self.runs = BoundedDict[_Name, _Run](most)
+        self.runs = BoundedDict[_Name, _RejectionRun](most)
         self._lock = threading.RLock()
         call_in_child(self._forked)
 
@@ -153,7 +153,7 @@ class Credentials:
         holder = self.holder_of(caller)
         with self._lock:
             self._forget_old(now)
-            asked: list[tuple[_Run, BreakerPermit]] = []
+            asked: list[tuple[_RejectionRun, BreakerPermit]] = []
             for name in self._names(tool, family, holder):
                 run = self.runs.get(name)
                 if run is None:
@@ -271,15 +271,15 @@ class Credentials:
         return (own,) if family is None else (("", family, holder), own)
 
     @staticmethod
-    def _give_back(asked: Iterable[tuple[_Run, BreakerPermit]], now: float) -> None:
+    def _give_back(asked: Iterable[tuple[_RejectionRun, BreakerPermit]], now: float) -> None:
         for run, permit in asked:
             run.breaker.release(permit, now)
 
-    def _begun(self, name: _Name, family: str | None, limit: int, now: float) -> _Run:
-        run = self.runs[name] = _Run(limit, family, now, of_server=not name[0])
+    def _begun(self, name: _Name, family: str | None, limit: int, now: float) -> _RejectionRun:
+        run = self.runs[name] = _RejectionRun(limit, family, now, of_server=not name[0])
         return run
 
-    def _use(self, name: _Name, run: _Run, now: float) -> None:
+    def _use(self, name: _Name, run: _RejectionRun, now: float) -> None:
         self.runs.move_to_end(name)  # the last one that was used
         run.used_at = now
 
@@ -302,7 +302,7 @@ class Credentials:
             run.breaker.abandon_probes()
 
 
-def _refusal(tool: str, run: _Run, answer: BreakerRejection, *, of_server: bool) -> Rejection:
+def _refusal(tool: str, run: _RejectionRun, answer: BreakerRejection, *, of_server: bool) -> Rejection:
     count = run.rejected
     return Rejection(
         tool,

@@ -33,7 +33,7 @@ _REFLECTED: Final = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
 
 
 @dataclass(slots=True)
-class _Run:
+class _Invocation:
     tools: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The tools that each agent offered last, by name. They can be called in place of another one."""
     failures: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class SwitchgearPlugin(BasePlugin):
         super().__init__("switchgear")
         self.calls = ToolCalls(gear, circuit_of=circuit_of, terminal_after=terminal_after)
         self._open = OpenCalls()
-        self._runs = BoundedDict[str, _Run](MOST_RUNS)
+        self._runs = BoundedDict[str, _Invocation](MOST_RUNS)
         self._lock = threading.Lock()
 
     # -- the model's requests -----------------------------------------------------------------------------------------
@@ -208,9 +208,9 @@ class SwitchgearPlugin(BasePlugin):
         del error
         self._forget(invocation_context)
 
-    def _run(self, context: Any) -> _Run:
+    def _run(self, context: Any) -> _Invocation:
         with self._lock:
-            return self._runs.setdefault(context.invocation_id, _Run())
+            return self._runs.setdefault(context.invocation_id, _Invocation())
 
     def _forget(self, invocation_context: Any) -> None:
         with self._lock:

@@ -28,7 +28,7 @@ from switchgear_sinks.api.answers import BadRequestError, ConflictError, json_an
 from switchgear_sinks.api.console.audit import Action, Audit
 from switchgear_sinks.api.console.board import Boards
 from switchgear_sinks.api.console.figures import utc_now
-from switchgear_sinks.api.console.fleet import FleetCircuits
+from switchgear_sinks.api.console.fleet import ConsoleCircuits
 from switchgear_sinks.api.console.records import circuit_part, decode_record, iso, no_circuit
 from switchgear_sinks.api.parameters import json_body
 from switchgear_sinks.api.rights import Rights
@@ -90,7 +90,7 @@ class Actions(Handlers):
     def __init__(
         self,
         settings: Settings,
-        fleet: FleetCircuits,
+        fleet: ConsoleCircuits,
         boards: Boards,
         audit: Audit,
         mode_of: Callable[[str], Awaitable[Mode]],

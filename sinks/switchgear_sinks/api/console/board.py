@@ -15,7 +15,7 @@ from switchgear_http.problem import encoded
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.console.components import Components
 from switchgear_sinks.api.console.figures import Figures, read_figures, read_openings, utc_now
-from switchgear_sinks.api.console.fleet import FleetCircuits
+from switchgear_sinks.api.console.fleet import ConsoleCircuits
 from switchgear_sinks.api.console.now import assemble, is_refusing, is_troubled, openings
 from switchgear_sinks.api.console.records import iso
 from switchgear_sinks.store import Database, Store
@@ -76,7 +76,7 @@ class Boards:
         settings: ``family_pattern`` is used.
     """
 
-    def __init__(self, store: Store, fleet: FleetCircuits, components: Components, settings: Settings) -> None:
+    def __init__(self, store: Store, fleet: ConsoleCircuits, components: Components, settings: Settings) -> None:
         self.db = Database(store)
         # These queries run all the time. With one thread each, the embedded engine leaves a processor to the streams of changes.
         self._figures = Database(store.client_pool("board", 1, {"max_threads": 1})) if store.embedded else self.db

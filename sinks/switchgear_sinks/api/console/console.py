@@ -25,7 +25,7 @@ from switchgear_sinks.api.console.board import Boards
 from switchgear_sinks.api.console.calls import Calls
 from switchgear_sinks.api.console.components import Components
 from switchgear_sinks.api.console.dead_letters import DeadLetters
-from switchgear_sinks.api.console.fleet import FleetCircuits
+from switchgear_sinks.api.console.fleet import ConsoleCircuits
 from switchgear_sinks.api.console.known import Known
 from switchgear_sinks.api.console.live import Live
 from switchgear_sinks.api.console.now import fleet_of, is_troubled
@@ -58,7 +58,7 @@ class Console(Handlers):
     """
 
     def __init__(self, store: Store, settings: Settings, *, follow: bool) -> None:
-        self.fleet = FleetCircuits(store, settings, follow=follow)
+        self.fleet = ConsoleCircuits(store, settings, follow=follow)
         self.components = Components(store, self.fleet, settings, kafka=follow)
         self.boards = Boards(store, self.fleet, self.components, settings)
         db = self.boards.db

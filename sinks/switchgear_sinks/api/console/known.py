@@ -16,7 +16,7 @@ from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import json_answer
-from switchgear_sinks.api.console.fleet import FleetCircuits
+from switchgear_sinks.api.console.fleet import ConsoleCircuits
 from switchgear_sinks.api.console.policies import EffectivePolicies
 from switchgear_sinks.api.parameters import Parameters
 from switchgear_sinks.api.rights import Rights
@@ -37,7 +37,7 @@ class Known(Handlers):
         settings: The brokers and topics.
     """
 
-    def __init__(self, db: Database, fleet: FleetCircuits, effective: EffectivePolicies, settings: Settings) -> None:
+    def __init__(self, db: Database, fleet: ConsoleCircuits, effective: EffectivePolicies, settings: Settings) -> None:
         self._db = db
         self._fleet = fleet
         self._effective = effective

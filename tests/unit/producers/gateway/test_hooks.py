@@ -8,7 +8,7 @@ import pytest
 
 from switchgear_gateway import hooks
 from switchgear_gateway.bodies import Budget
-from switchgear_gateway.otlp.submission import Result
+from switchgear_gateway.otlp.submission import SubmitResult
 from switchgear_gateway.shared import Shared
 from switchgear_http.principal import Role
 from switchgear_http.tokens import new_token
@@ -195,7 +195,7 @@ async def test_the_end_of_a_call_names_its_reporter_by_the_token(place):
 
 
 async def test_an_end_that_kafka_does_not_take_is_an_error_that_does_not_block(place, client):
-    place.submit.results = [Result(unknown=[0])]
+    place.submit.results = [SubmitResult(unknown=[0])]
     found = await client.hook("PostToolUse", tool_name=NAME, tool_use_id="t", tool_response="x")
     assert found.status_code == 503
 
