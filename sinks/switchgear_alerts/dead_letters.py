@@ -17,7 +17,7 @@ NAME: Final = "dead.jsonl"
 MAX_BYTES: Final = 20 * 1024 * 1024
 
 
-class DeadLetters:
+class DeadLetterFile:
     """Appends lines of JSON to ``dead.jsonl``. A full file moves to ``dead.jsonl.1``, so the two bound the space.
 
     A line has no secret: it holds the message, not the request.

@@ -11,7 +11,7 @@ import structlog
 
 from switchgear.runtime.backoff import backoff_s
 from switchgear_alerts.config import Retry
-from switchgear_alerts.dead_letters import DeadLetters
+from switchgear_alerts.dead_letters import DeadLetterFile
 from switchgear_alerts.errors import DeliveryError
 from switchgear_alerts.messages import Change, Message
 from switchgear_alerts.metrics import AlertsMetrics
@@ -38,7 +38,7 @@ class Delivery:
         name: str,
         receiver: Receiver,
         retry: Retry,
-        dead: DeadLetters,
+        dead: DeadLetterFile,
         metrics: AlertsMetrics,
         firing: Callable[[], Sequence[Change]],
         now: Callable[[], float],

@@ -17,7 +17,7 @@ from aiokafka.structs import TopicPartition
 from switchgear.runtime import kafka_log
 from switchgear.runtime.backoff import Backoff
 from switchgear_alerts.config import AlertsFile, load
-from switchgear_alerts.dead_letters import DeadLetters
+from switchgear_alerts.dead_letters import DeadLetterFile
 from switchgear_alerts.errors import AlertsFileError
 from switchgear_alerts.http import create_server
 from switchgear_alerts.metrics import AlertsMetrics
@@ -143,7 +143,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         self._metrics = metrics
         self._instance_id = instance_id
         folder = settings.alerts_state_dir or settings.data_dir / "alerts"
-        self._dead = DeadLetters(folder)
+        self._dead = DeadLetterFile(folder)
         self._assignor = make_assignor()
         self._fleet = ""
         self._assigned: frozenset[TopicPartition] | None = None

@@ -86,7 +86,7 @@ async def run_up(request: UpRequest, console: Console) -> None:
         UpRecord.remove(data_dir)
         alerts = request.settings.alerts_file is not None
         with held_ports(request.ports, workers=request.workers, alerts=alerts) as ports:
-            await _System(make_plan(request, ports), ports, make_view(console)).live()
+            await _RunningSystem(make_plan(request, ports), ports, make_view(console)).live()
     finally:
         UpRecord.remove(data_dir)
         lock.release()
@@ -101,7 +101,7 @@ def _in_use(data_dir: Path, holder: int | None) -> str:
     )
 
 
-class _System:
+class _RunningSystem:
     """One run of the system."""
 
     def __init__(self, plan: UpPlan, ports: HeldPorts, view: View) -> None:

@@ -14,7 +14,7 @@ from switchgear.breaker.states import PASSING, outage_began
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.commands import fold_command
 from switchgear.fleet.log import MAX_EMITTER_ID, Changes, LogRecord, dead_letter, origin_of, rekeyed, result_of
-from switchgear.fleet.registry import CircuitRegistry, Limits, Policies
+from switchgear.fleet.registry import CircuitRegistry, Limits, PolicySource
 from switchgear.fleet.rows import Row, describe_error
 from switchgear.fleet.takeover import Known, reconcile
 from switchgear_schemas import BreakerPolicy, Cause, CircuitScope, InvalidExecutionError
@@ -47,7 +47,7 @@ class FleetFold:
     def __init__(
         self,
         rows: Mapping[bytes, bytes],
-        policies: Policies,
+        policies: PolicySource,
         *,
         partitions: int,
         late_after_s: float,

@@ -40,7 +40,7 @@ REMEMBERED: Final = 65_536
 """Tools whose place stays in memory."""
 
 
-class Policies(Protocol):
+class PolicySource(Protocol):
     """The source of a tool's policy, such as :class:`switchgear.policies.PolicySet`."""
 
     def effective(self, tool_name: str) -> BreakerPolicy:
@@ -131,7 +131,7 @@ class CircuitRegistry:
     def __init__(
         self,
         rows: Mapping[bytes, bytes],
-        policies: Policies,
+        policies: PolicySource,
         *,
         partitions: int,
         limits: Limits,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from switchgear.emitter.record_batch import PartitionQueue, RecordBatch, singles, total
 from switchgear.emitter.sender import Sender
 from switchgear.over_http.gateway import KEEP_ALIVE_S, Gateway
-from switchgear.over_http.replies import Reply, not_reached, read_reply
+from switchgear.over_http.replies import GatewayReply, not_reached, read_reply
 from switchgear.runtime.background_thread import clean_up, stop_if_cancelled
 from switchgear.runtime.backoff import Backoff
 from switchgear.runtime.throttled_log import BoundedLog
@@ -112,7 +112,7 @@ class GatewaySender(Sender):
         else:
             await self._failed(reply)
 
-    async def _post(self, batches: list[RecordBatch]) -> Reply:
+    async def _post(self, batches: list[RecordBatch]) -> GatewayReply:
         import httpx  # noqa: PLC0415 - see Gateway.client
 
         count = total(batches)
@@ -150,7 +150,7 @@ class GatewaySender(Sender):
     def _away(self, error: Exception) -> str:
         return f"the gateway at {self._gateway.url} can't be reached: {str(error) or type(error).__name__}"
 
-    def _take(self, reply: Reply, batches: list[RecordBatch]) -> None:
+    def _take(self, reply: GatewayReply, batches: list[RecordBatch]) -> None:
         """Settle each record as the reply says, and put those to send again back in front."""
         queue = self._queue
         for warning in reply.warnings[:_MOST_WARNINGS]:
@@ -185,7 +185,7 @@ class GatewaySender(Sender):
         self._most = min(2 * self._most, MOST_EVENTS)
         self._space.set()
 
-    async def _failed(self, reply: Reply) -> None:
+    async def _failed(self, reply: GatewayReply) -> None:
         assert reply.problem is not None
         worked = self._up
         self._up = not reply.down

@@ -21,7 +21,7 @@ from switchgear_sinks.clickhouse_errors import (
 )
 from switchgear_sinks.store import Store
 from switchgear_sinks.writer.batches import Batch
-from switchgear_sinks.writer.dead_letters import DeadLetters
+from switchgear_sinks.writer.dead_letters import DeadLetterProducer
 from switchgear_sinks.writer.repeated_fields import repeats_a_field
 from switchgear_sinks.writer.resent import drop_resent, note_stored
 from switchgear_sinks.writer.rows import RowMaker, Rows
@@ -66,7 +66,7 @@ class Inserter:
         self,
         store: Store,
         maker: RowMaker,
-        dead: DeadLetters,
+        dead: DeadLetterProducer,
         metrics: WriterMetrics,
         limits: WriterLimits,
         begin: Callable[[], Awaitable[bool]] | None = None,
