@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from switchgear_schemas.errors import WrongUsageError
+from switchgear_schemas.times import duration_s
 
-_SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
-_PART: Final = re.compile(r"(\d{1,9}(?:\.\d+)?) ?(s|min|m|h|d)")
-_WHOLE: Final = re.compile(rf"(?:{_PART.pattern})+")
 LONGEST: Final = timedelta(days=365)
 
 
@@ -57,9 +54,8 @@ def parse_instant(option: str, text: str | None, now: datetime) -> datetime | No
 
 
 def _span(text: str) -> timedelta | None:
-    if _WHOLE.fullmatch(text) is None:
-        return None
+    found = duration_s(text)
     try:
-        return timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text)))
+        return None if found is None else timedelta(seconds=found)
     except OverflowError:
         return None

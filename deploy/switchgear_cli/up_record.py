@@ -18,8 +18,8 @@ from typing import Final
 import msgspec
 from platformdirs import user_state_path
 
-from switchgear_cli.local.file_lock import FileLock
 from switchgear_schemas.families import DEFAULT_PATTERN
+from switchgear_schemas.file_lock import FileLock
 from switchgear_schemas.settings import Settings
 
 RECORD_NAME: Final = "up.json"

@@ -125,7 +125,7 @@ class AgentCircuitBreaker:
 
     def reset(self) -> None:
         """Close the circuit and forget its failures, for example at the start of a session."""
-        self._record = _Record(self._clock)
+        self._record = _FailuresInARow(self._clock)
         self._gear = Switchgear(
             _LocalClock(self._clock),
             local_policies=self._policy,
@@ -153,7 +153,7 @@ class AgentCircuitBreaker:
             raise ToolDisabledError(rejection) from None
 
 
-class _Record(Hooks):
+class _FailuresInARow(Hooks):
     """What the attributes of an AgentCircuitBreaker show."""
 
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from datetime import datetime, timedelta
 from typing import Final
 
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear_http.principal import Principal
 from switchgear_schemas.emitter_clocks import clock_of_event
 from switchgear_schemas.records import AHEAD_S
@@ -26,7 +26,7 @@ class EmitterClocks:
 
     def __init__(self, late_after_s: float) -> None:
         self._late_after_s = late_after_s
-        self._told: OrderedDict[tuple[str, str, bool], None] = OrderedDict()
+        self._told = BoundedDict[tuple[str, str, bool], None](MOST_TOLD)
 
     def __len__(self) -> int:
         return len(self._told)
@@ -43,6 +43,4 @@ class EmitterClocks:
         if wrong is None or key in self._told:
             return None
         self._told[key] = None
-        if len(self._told) > MOST_TOLD:
-            self._told.popitem(last=False)
         return f"{emitter}: {wrong.text}. {wrong.todo}"

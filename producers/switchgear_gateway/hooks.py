@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from starlette.responses import Response
 from switchgear import Rejection, Switchgear
 from switchgear.classify.result import outage_of_target, text_rule
 from switchgear.integrations.claude_code import ended, shown
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear_gateway.asking import PERMIT_S, Client, Gate, check_tool, client_of
 from switchgear_gateway.json_requests import address_of, body_of, decoded, json_answer
 from switchgear_gateway.names import check_request
@@ -33,7 +33,7 @@ from switchgear_http.principal import Principal, Role
 from switchgear_http.routing import OBJECT, Handlers, Reply, route
 from switchgear_http.visibility import Sight
 from switchgear_schemas import claude_code
-from switchgear_schemas.claude_code import DEFAULT_TOOLS, END_EVENTS, NOTICE_EVENTS, Answer, Call, Event, text
+from switchgear_schemas.claude_code import DEFAULT_TOOLS, END_EVENTS, NOTICE_EVENTS, Answer, Event, HookCall, text
 from switchgear_schemas.enums import MAX_NAME_LENGTH, TARGET_ERROR
 from switchgear_schemas.families import model_name
 
@@ -74,7 +74,7 @@ class HookRoutes(Handlers):
         self._outcomes = Outcomes(submit, limit_s=KAFKA_S)
         self._wall = wall
         self._outages_in_text = outages_in_text
-        self._permits: OrderedDict[bytes, GivenPermit] = OrderedDict()
+        self._permits = BoundedDict[bytes, GivenPermit](MOST_PERMITS)
 
     @route(
         "POST",
@@ -113,16 +113,14 @@ class HookRoutes(Handlers):
             await self._ended(client, call, event)
         return None
 
-    async def _decided(self, client: Client, call: Call) -> Answer | None:
+    async def _decided(self, client: Client, call: HookCall) -> Answer | None:
         answer = await self._gate.ask(client, call.tool, target=self._target(call))
         if isinstance(answer, Rejection):
             return claude_code.refusal(shown(answer, call))
         self._permits[_key(client, call)] = answer.permit
-        if len(self._permits) > MOST_PERMITS:
-            self._permits.popitem(last=False)
         return None
 
-    async def _ended(self, client: Client, call: Call, event: Event) -> None:
+    async def _ended(self, client: Client, call: HookCall, event: Event) -> None:
         check_tool(client.principal, call.tool)
         found, now = ended(event, text_rule(call.tool, self._outages_in_text)), self._wall()
         permit = self._permits.pop(_key(client, call), None)
@@ -144,7 +142,7 @@ class HookRoutes(Handlers):
             )
         await self._outcomes.report(execution_of(permit, outcome, now, client.principal.reporter), resent=False)
 
-    def _target(self, call: Call) -> str:
+    def _target(self, call: HookCall) -> str:
         given = call.arguments if isinstance(call.arguments, Mapping) else {}
         return self._gate.gear.target_of(call.tool, given)
 
@@ -159,7 +157,7 @@ class HookRoutes(Handlers):
         return gear.notice(name_of=model_name, tools=guarded | fallbacks)
 
 
-def _key(client: Client, call: Call) -> bytes:
+def _key(client: Client, call: HookCall) -> bytes:
     """Return what names a call of a client's session. It is a hash, because both ids may have any length."""
     named = f"{client.principal.name}\0{call.session}\0{call.call}"
     return hashlib.blake2b(named.encode(), digest_size=16).digest()

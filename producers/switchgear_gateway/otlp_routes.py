@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from switchgear_gateway.checking import check_in_turn
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.kafka import OtlpTopics
-from switchgear_gateway.otlp.submission import NotAllowedError, Result, Sender, TryAgainError
+from switchgear_gateway.otlp.submission import NotAllowedError, Sender, SubmitResult, TryAgainError
 from switchgear_gateway.publisher import Publisher
 from switchgear_gateway.shared import Shared
 from switchgear_http.authenticator import Authenticator
@@ -71,12 +71,12 @@ class Senders:
     def of(self, principal: Principal) -> Sender:
         """Return the sender for a client."""
 
-        async def submit(executions: Sequence[ToolExecution], *, resent: bool) -> Result:
+        async def submit(executions: Sequence[ToolExecution], *, resent: bool) -> SubmitResult:
             return await self._submit(executions, principal, resent=resent)
 
         return Sender(submit, principal.tenant or "", principal.credential)
 
-    async def _submit(self, executions: Sequence[ToolExecution], principal: Principal, *, resent: bool) -> Result:
+    async def _submit(self, executions: Sequence[ToolExecution], principal: Principal, *, resent: bool) -> SubmitResult:
         turn, items = Turn(), []
         for each in executions:
             items.append(each.model_dump_json(exclude_none=True).encode())
@@ -86,10 +86,10 @@ class Senders:
         try:
             submission = await self._publisher.submit(checked.runs, turn, resent=resent)
         except ProblemError as error:
-            return Result(retry_after_s=float(error.headers.get("Retry-After", _RETRY_S)))
+            return SubmitResult(retry_after_s=float(error.headers.get("Retry-After", _RETRY_S)))
         unknown = await submission.wait()
         self._publisher.rejected += len(checked.rejected)
-        return Result(checked.rejected + submission.refused, unknown)
+        return SubmitResult(checked.rejected + submission.refused, unknown)
 
 
 class OtlpRoutes(Handlers):

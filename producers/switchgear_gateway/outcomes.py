@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import OrderedDict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
@@ -13,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from switchgear.redaction import considered, redact
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear_gateway.otlp.submission import Submit
 from switchgear_gateway.permit_tokens import MAX_LENGTH, GivenPermit
 from switchgear_http.problem import ProblemError
@@ -157,7 +157,7 @@ class Outcomes:
     def __init__(self, submit: Submit, *, limit_s: float = LIMIT_S) -> None:
         self._submit = submit
         self._limit_s = limit_s
-        self._sent: OrderedDict[bytes, bool] = OrderedDict()
+        self._sent = BoundedDict[bytes, bool](MOST_REMEMBERED)
         """By ``metric_id``, whether Kafka has acknowledged it. False: it may be there."""
 
     def __len__(self) -> int:
@@ -173,7 +173,7 @@ class Outcomes:
         known = self._sent.get(key)
         if known:
             return
-        self._note(key, acknowledged=False)
+        self._sent[key] = False
         try:
             async with asyncio.timeout(self._limit_s):
                 result = await self._submit([execution], resent=resent or known is not None)
@@ -188,13 +188,7 @@ class Outcomes:
                 raise ProblemError(422, f"The event was not accepted: {result.rejected[0][1]}.")
             wait = str(max(1, math.ceil(result.retry_after_s or 0)))
             raise ProblemError(429, "The gateway is busy.", f"Try again in {wait} s.", {"Retry-After": wait})
-        self._note(key, acknowledged=True)
-
-    def _note(self, key: bytes, *, acknowledged: bool) -> None:
-        self._sent[key] = acknowledged
-        self._sent.move_to_end(key)
-        if len(self._sent) > MOST_REMEMBERED:
-            self._sent.popitem(last=False)
+        self._sent[key] = True
 
 
 def _unknown(detail: str) -> ProblemError:

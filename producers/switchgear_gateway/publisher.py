@@ -108,7 +108,7 @@ class Submission:
             self._done.set_result(None)
 
 
-class _Answer(RunAnswer):
+class _SubmissionAnswer(RunAnswer):
     """Takes the answer for executions of one tool."""
 
     __slots__ = ("_run", "_submission")
@@ -124,9 +124,9 @@ class _Answer(RunAnswer):
     def __call__(self, reason: str | None) -> None:
         self._submission.answer(self._run.indices, reason)
 
-    def part(self, first: int, count: int) -> _Answer:
+    def part(self, first: int, count: int) -> _SubmissionAnswer:
         part = slice(first, first + count)
-        return _Answer(self._submission, Run(self._run.values[part], self._run.indices[part]))
+        return _SubmissionAnswer(self._submission, Run(self._run.values[part], self._run.indices[part]))
 
 
 class Publisher(Collector):
@@ -241,7 +241,9 @@ class Publisher(Collector):
 
     def _hand_over(self, runs: Sequence[tuple[str, Run]], submission: Submission, *, resent: bool) -> None:
         self._handed_over -= sum(len(run.values) for _, run in runs)
-        self._outbox.offer(RecordBatch(tool, run.values, _Answer(submission, run), resent) for tool, run in runs)
+        self._outbox.offer(
+            RecordBatch(tool, run.values, _SubmissionAnswer(submission, run), resent) for tool, run in runs
+        )
 
     def _release(self, size: int) -> None:
         self.bytes_in_flight -= size

@@ -5,10 +5,10 @@ A tenant whose token lists no tools sees the circuits of these tools only. Each 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear_http.principal import Principal
 from switchgear_http.visibility import NOTHING_NAMED, Named
 from switchgear_schemas.families import DEFAULT_PATTERN
@@ -35,9 +35,8 @@ class TenantTools:
         most_tools: int = MOST_TOOLS,
     ) -> None:
         self._family_pattern = family_pattern
-        self._most_tenants = most_tenants
         self._most_tools = most_tools
-        self._names: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()
+        self._names = BoundedDict[str, BoundedDict[str, None]](most_tenants)
         self._named: dict[str, Named] = {}
         self.on_change: Callable[[str], object] = lambda _tenant: None
         """Called with the tenant that has named something new."""
@@ -52,22 +51,17 @@ class TenantTools:
         tenant = principal.tenant
         if tenant is None or principal.tools:
             return
-        names = self._names.setdefault(tenant, OrderedDict())
-        self._names.move_to_end(tenant)
+        names = self._names.get(tenant) or BoundedDict[str, None](self._most_tools)
+        forgotten = self._names.put(tenant, names)
+        if forgotten is not None:
+            self._named.pop(forgotten[0], None)
         new = False
         for tool in tools:
             new = new or tool not in names
             names[tool] = None
-            names.move_to_end(tool)
-        if not new:
-            return
-        while len(names) > self._most_tools:
-            names.popitem(last=False)
-        self._named[tenant] = Named.of(names, self._family_pattern)
-        while len(self._names) > self._most_tenants:
-            forgotten, _ = self._names.popitem(last=False)
-            self._named.pop(forgotten, None)
-        self.on_change(tenant)
+        if new:
+            self._named[tenant] = Named.of(names, self._family_pattern)
+            self.on_change(tenant)
 
     def of(self, principal: Principal) -> Named:
         """Return what a client's tenant has named. The same object until that changes."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from switchgear_http.errors import InvalidCredentialsError
 from switchgear_http.principal import Principal
-from switchgear_http.session import Session
+from switchgear_http.session import LoginSession
 from switchgear_http.token_source import FixedTokens, TokenFile, TokenSource
 from switchgear_http.tokens import PREFIX
 from switchgear_schemas.access_settings import AccessSettings, comma_separated
@@ -52,7 +52,7 @@ class Authenticator:
         """Whether there is a way to log in. If not, only this machine is served."""
         return bool(self._sources) or self._jwt is not None or self._browsers
 
-    def principal_of(self, session: Session) -> Principal | None:
+    def principal_of(self, session: LoginSession) -> Principal | None:
         """Return the client of a session; None if its login gives no access any more.
 
         A token's rights are those that it has now. The rights from an issuer stay as they were at the login.

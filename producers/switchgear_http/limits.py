@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 from typing import Final, Protocol
 
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear_http.problem import ProblemError
 
 MAX_ADDRESSES: Final = 4096
@@ -105,7 +106,7 @@ class FailedLogins:
         self._burst = burst
         self._every_s = every_s
         self._clock = clock
-        self._full_at: OrderedDict[str, float] = OrderedDict()  # when an address has its whole burst again
+        self._full_at = BoundedDict[str, float](MAX_ADDRESSES)  # when an address has its whole burst again
 
     def __len__(self) -> int:
         return len(self._full_at)
@@ -114,11 +115,9 @@ class FailedLogins:
         """Count a failed login. Return how many seconds the client must wait; 0 if it may try again now."""
         now = self._clock()
         network = network_of(address)
-        full_at = max(self._full_at.pop(network, now), now) + self._every_s
+        full_at = max(self._full_at.get(network, now), now) + self._every_s
         wait_s = full_at - now - self._burst * self._every_s
         self._full_at[network] = full_at if wait_s <= 0 else full_at - self._every_s  # a refused one costs nothing
-        if len(self._full_at) > MAX_ADDRESSES:
-            self._full_at.popitem(last=False)
         return max(wait_s, 0.0)
 
 

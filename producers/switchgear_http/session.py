@@ -20,7 +20,7 @@ _UNSAFE: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 LoginKind = Literal["token", "oidc"]
 
 
-class Session(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LoginSession(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the cookie has. Times are seconds since 1970. A login by token has no name and no rights here: the token has them."""
 
     id: str
@@ -44,7 +44,7 @@ class Session(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return min(self.began_at + LONGEST_S, self.seen_at + IDLE_S)
 
 
-def check_csrf(session: Session, method: str, headers: Headers) -> None:
+def check_csrf(session: LoginSession, method: str, headers: Headers) -> None:
     """Check that a request that changes something comes from a page of ours: another site's page can't know the token.
 
     Raises:

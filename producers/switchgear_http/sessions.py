@@ -10,16 +10,16 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
 from starlette.datastructures import Headers
 
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear_http.principal import Principal
 from switchgear_http.problem import ProblemError
-from switchgear_http.session import LONGEST_S, LoginKind, Session, cookie_of, session_name, set_cookie
+from switchgear_http.session import LONGEST_S, LoginKind, LoginSession, cookie_of, session_name, set_cookie
 from switchgear_schemas.errors import SettingsError
 
 try:
@@ -47,13 +47,13 @@ class Sessions:
 
     def __init__(self, secret: str | None = None, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._ended: OrderedDict[str, None] = OrderedDict()
-        self._replaced: OrderedDict[str, None] = OrderedDict()
+        self._ended = BoundedDict[str, None](_MOST_ENDED)
+        self._replaced = BoundedDict[str, None](_MOST_ENDED)
         key = secret or secrets.token_hex(32)
         self._serializer = _serializer(key, "switchgear.session")
         self._brief = _serializer(key, "switchgear.login")
 
-    def begin(self, principal: Principal, login: LoginKind) -> Session:
+    def begin(self, principal: Principal, login: LoginKind) -> LoginSession:
         """Return a new session of a client that has just logged in.
 
         That of a token has no rights in it: each request takes those that the token has then.
@@ -62,7 +62,7 @@ class Sessions:
             ProblemError: The client's rights don't fit into a cookie.
         """
         now, of_token = self._clock(), login == "token"
-        session = Session(
+        session = LoginSession(
             secrets.token_urlsafe(16),
             secrets.token_urlsafe(24),
             login,
@@ -82,13 +82,13 @@ class Sessions:
             )
         return session
 
-    def find(self, headers: Headers, *, secure: bool) -> Session | None:
+    def find(self, headers: Headers, *, secure: bool) -> LoginSession | None:
         """Return the session of a request; None if it has none, or it is over."""
         text = cookie_of(headers, session_name(secure=secure))
         if text is None or len(text) > _MOST_COOKIE:
             return None
         try:
-            session = msgspec.convert(self._serializer.loads(text), Session)
+            session = msgspec.convert(self._serializer.loads(text), LoginSession)
         except (BadData, msgspec.ValidationError):
             return None
         now = self._clock()
@@ -96,29 +96,29 @@ class Sessions:
             return None
         return session
 
-    def renewed(self, session: Session) -> Session | None:
+    def renewed(self, session: LoginSession) -> LoginSession | None:
         """Return the session with the time of this request; None if its cookie is new enough."""
         now = self._clock()
         return msgspec.structs.replace(session, seen_at=now) if now - session.seen_at >= _RENEW_S else None
 
-    def end(self, session: Session) -> None:
+    def end(self, session: LoginSession) -> None:
         """End a session before its time. Other processes accept its cookie until it expires, so a stolen copy works there."""
-        _remember(self._ended, session)
+        self._ended[session.id] = None
 
-    def replace(self, session: Session) -> None:
+    def replace(self, session: LoginSession) -> None:
         """Note that its browser has logged in again. A late answer to its last requests must not bring its cookie back."""
-        _remember(self._replaced, session)
+        self._replaced[session.id] = None
 
-    def may_renew(self, session: Session) -> bool:
+    def may_renew(self, session: LoginSession) -> bool:
         """Return whether its browser still has this session, as far as this process knows."""
         return session.id not in self._ended and session.id not in self._replaced
 
-    def cookie(self, session: Session, *, secure: bool) -> str:
+    def cookie(self, session: LoginSession, *, secure: bool) -> str:
         """Return the header ``Set-Cookie`` of a session."""
         left_s = max(0, int(session.began_at + LONGEST_S - self._clock()))
         return set_cookie(session_name(secure=secure), self._text(session), left_s, secure=secure)
 
-    def _text(self, session: Session) -> str:
+    def _text(self, session: LoginSession) -> str:
         text = self._serializer.dumps(msgspec.to_builtins(session))
         return text if isinstance(text, str) else text.decode()
 
@@ -134,12 +134,6 @@ class Sessions:
         except BadData:
             return None
         return found if isinstance(found, dict) else None
-
-
-def _remember(sessions: OrderedDict[str, None], session: Session) -> None:
-    sessions[session.id] = None
-    while len(sessions) > _MOST_ENDED:
-        sessions.popitem(last=False)
 
 
 def _serializer(secret: str, salt: str) -> URLSafeSerializer:

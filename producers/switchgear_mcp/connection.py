@@ -81,7 +81,7 @@ class _Dispatcher(JSONRPCDispatcher[Any]):
         return await self._listing.sorted_out(self._server, method, result)
 
 
-class _Session(ClientSession):
+class _UpstreamSession(ClientSession):
     """Is to the server what the client is to the proxy: with its name and its capabilities."""
 
     def __init__(
@@ -191,7 +191,9 @@ class Connection:
         try:
             async with (
                 self._transport() as (read, write),
-                _Session(self.server.name, read, write, self._client, self._ended, self._inbound.listing) as session,
+                _UpstreamSession(
+                    self.server.name, read, write, self._client, self._ended, self._inbound.listing
+                ) as session,
             ):
                 with anyio.fail_after(START_LIMIT_S):
                     await session.initialize()

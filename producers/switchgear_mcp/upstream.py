@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,6 +15,7 @@ from mcp import ClientSession, MCPError
 from mcp.shared.dispatcher import ProgressFnT
 from pydantic import RootModel, ValidationError
 
+from switchgear.runtime.backoff import Backoff
 from switchgear_mcp.connection import Client, Connection, shown_status
 from switchgear_mcp.errors import (
     AnswerTooLargeError,
@@ -33,7 +33,7 @@ FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
 STEADY_S: Final = 60.0
 """A connection that lived this long had no part in the failures before it."""
-_JITTER: Final = 0.2
+_SPREAD: Final = (0.8, 1.2)
 _MOST_SUBSCRIPTIONS: Final = 1_000
 _MOST_PAGES: Final = 100
 _MOST_ENTRIES: Final = 10_000
@@ -48,11 +48,11 @@ _STATUS: Final = "Server returned an error response"
 """The SDK's text for a status of HTTP, which it doesn't say."""
 
 
-class _Request(types.Request[dict[str, Any], str]):
+class _AnyRequest(types.Request[dict[str, Any], str]):
     """Any request, as it is."""
 
 
-class _Answer(RootModel[dict[str, Any]]):
+class _AnyResult(RootModel[dict[str, Any]]):
     """Any result, as it is."""
 
 
@@ -92,7 +92,7 @@ class Upstream:
         self._client, self._limit_s = client, limit_s
         self._connection: Connection | None = None
         self._began = 0.0
-        self._pause_s = FIRST_PAUSE_S
+        self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, spread=_SPREAD)
         self._not_before = 0.0
         self._reason = ""
         self._untold = False
@@ -166,14 +166,14 @@ class Upstream:
         meta = {key: value for key, value in ((params or {}).get("_meta") or {}).items() if key != "progressToken"}
         if meta:
             sent["_meta"] = meta
-        request = _Request(method=method, params=sent)
+        request = _AnyRequest(method=method, params=sent)
         for attempt in (1, 2):
             session = await self.connect(method)
             connection = self._connection
             assert connection is not None
             try:
                 result = await session.send_request(
-                    request, _Answer, request_read_timeout_seconds=self._limit_s, progress_callback=on_progress
+                    request, _AnyResult, request_read_timeout_seconds=self._limit_s, progress_callback=on_progress
                 )
             except MCPError as error:
                 if attempt == 1 and (error.message == _SESSION_GONE or connection.ending.status_code == _NOT_FOUND):
@@ -236,7 +236,7 @@ class Upstream:
         wanted += [("resources/subscribe", {"uri": uri}) for uri in self._subscribed]
         for method, params in wanted:
             try:
-                await session.send_request(_Request(method=method, params=params), _Answer)
+                await session.send_request(_AnyRequest(method=method, params=params), _AnyResult)
             except MCPError as error:
                 why = self._hidden.line(error.message)
                 log.warning("The server %s refused %s after a restart: %s", self.server.name, method, why)
@@ -283,10 +283,9 @@ class Upstream:
         self._untold = True
         now = self._clock()
         if now - self._began >= STEADY_S:
-            self._pause_s = FIRST_PAUSE_S
+            self._backoff.reset()
         self._reason = connection.ending.reason or "has ended"
-        self._not_before = now + self._pause_s * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - no secret
-        self._pause_s = min(LONGEST_PAUSE_S, self._pause_s * 2)
+        self._not_before = now + self._backoff.next_s()
         log.warning("The server %s %s.", self.server.name, self._reason)
 
     def _tell(self, method: str) -> bool:

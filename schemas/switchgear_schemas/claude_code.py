@@ -29,7 +29,7 @@ Answer = dict[str, Any]
 """What Claude Code reads from standard output, or from the body of a response with status 200."""
 
 
-class Call(NamedTuple):
+class HookCall(NamedTuple):
     """A tool call of a session."""
 
     name: str
@@ -54,7 +54,7 @@ def guards(tools: str, tool: str) -> bool:
     return any(fnmatch.fnmatchcase(tool, glob.strip()) for glob in tools.split(","))
 
 
-def call_of(event: Event, tools: str = DEFAULT_TOOLS, family_pattern: str = DEFAULT_PATTERN) -> Call | None:
+def call_of(event: Event, tools: str = DEFAULT_TOOLS, family_pattern: str = DEFAULT_PATTERN) -> HookCall | None:
     """Return the call that an event is about. Return None if its tool is not guarded, or a field is missing.
 
     Args:
@@ -66,7 +66,7 @@ def call_of(event: Event, tools: str = DEFAULT_TOOLS, family_pattern: str = DEFA
     tool = circuit_name(name)
     if not name or len(tool) > MAX_NAME_LENGTH or not guards(tools, name):
         return None
-    return Call(name, tool, family_of(tool, family_pattern), session, call, event.get("tool_input"))
+    return HookCall(name, tool, family_of(tool, family_pattern), session, call, event.get("tool_input"))
 
 
 def says_failed(event: Event) -> bool:

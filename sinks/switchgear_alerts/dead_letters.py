@@ -11,12 +11,13 @@ import msgspec
 
 from switchgear_alerts import texts
 from switchgear_alerts.messages import Message
+from switchgear_schemas.times import rfc3339
 
 NAME: Final = "dead.jsonl"
 MAX_BYTES: Final = 20 * 1024 * 1024
 
 
-class DeadLetters:
+class DeadLetterFile:
     """Appends lines of JSON to ``dead.jsonl``. A full file moves to ``dead.jsonl.1``, so the two bound the space.
 
     A line has no secret: it holds the message, not the request.
@@ -41,7 +42,7 @@ class DeadLetters:
             OSError: It can't be written.
         """
         record: dict[str, Any] = {
-            "at": texts.rfc3339(now),
+            "at": rfc3339(now),
             "receiver": message.receiver,
             "reason": reason,
             "id": message.id,

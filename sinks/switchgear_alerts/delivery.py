@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final
 
 import structlog
 
+from switchgear.runtime.backoff import backoff_s
 from switchgear_alerts.config import Retry
-from switchgear_alerts.dead_letters import DeadLetters
+from switchgear_alerts.dead_letters import DeadLetterFile
 from switchgear_alerts.errors import DeliveryError
 from switchgear_alerts.messages import Change, Message
 from switchgear_alerts.metrics import AlertsMetrics
 from switchgear_alerts.receivers.base import Receiver
 
 log = structlog.get_logger()
-
-_MOST_DOUBLINGS: Final = 30
 
 
 class Delivery:
@@ -41,7 +38,7 @@ class Delivery:
         name: str,
         receiver: Receiver,
         retry: Retry,
-        dead: DeadLetters,
+        dead: DeadLetterFile,
         metrics: AlertsMetrics,
         firing: Callable[[], Sequence[Change]],
         now: Callable[[], float],
@@ -168,5 +165,4 @@ def wait_s(retry: Retry, tries: int, asked_s: float | None) -> float:
         tries: Failed tries so far, at least one.
         asked_s: What the receiver asked for, in seconds.
     """
-    longest: float = min(retry.longest, retry.first * 2.0 ** min(tries - 1, _MOST_DOUBLINGS))
-    return max(longest * random.uniform(0.5, 1.0), asked_s or 0.0)  # noqa: S311 - spreads the tries
+    return max(backoff_s(tries, retry.first, retry.longest, spread=(0.5, 1.0)), asked_s or 0.0)

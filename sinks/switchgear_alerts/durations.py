@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
-_WHOLE: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhd]))+")
+from switchgear_schemas.times import duration_s
+
 _LONGEST_S: Final = 30 * 86_400
 
 
@@ -19,8 +17,8 @@ def seconds(value: object) -> float:
     Raises:
         ValueError: It is not a duration.
     """
-    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
-        return sum(float(number) * (0.001 if unit == "ms" else _UNITS[unit]) for number, unit in _PART.findall(value))
+    if isinstance(value, str) and (found := duration_s(value.strip())) is not None:
+        return found
     if isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0:
         return 0.0
     raise ValueError('must be a duration with its unit, such as "90s", "5m" or "1h30m"')

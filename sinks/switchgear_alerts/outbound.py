@@ -39,7 +39,7 @@ _SHORTEST_PART: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ReceiverReply:
     """What a receiver answered with success."""
 
     status: int
@@ -115,7 +115,7 @@ class Outbound:
             limits=httpx.Limits(max_connections=4, keepalive_expiry=30),
         )
 
-    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> ReceiverReply:
         """Send a request, and return the answer if it is a success.
 
         Raises:
@@ -135,7 +135,7 @@ class Outbound:
         except (httpx.InvalidURL, ValueError, OverflowError, ExceptionGroup) as error:  # their texts may show secrets
             raise DeliveryError(f"the request can't be made: {type(error).__name__}") from None
         if response.is_success:
-            return Reply(response.status_code, text)
+            return ReceiverReply(response.status_code, text)
         status = response.status_code
         raise DeliveryError(
             f"HTTP {status}{f': {text}' if text else ''}",

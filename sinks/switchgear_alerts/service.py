@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -16,8 +15,9 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import TopicPartition
 
 from switchgear.runtime import kafka_log
+from switchgear.runtime.backoff import Backoff
 from switchgear_alerts.config import AlertsFile, load
-from switchgear_alerts.dead_letters import DeadLetters
+from switchgear_alerts.dead_letters import DeadLetterFile
 from switchgear_alerts.errors import AlertsFileError
 from switchgear_alerts.http import create_server
 from switchgear_alerts.metrics import AlertsMetrics
@@ -143,7 +143,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         self._metrics = metrics
         self._instance_id = instance_id
         folder = settings.alerts_state_dir or settings.data_dir / "alerts"
-        self._dead = DeadLetters(folder)
+        self._dead = DeadLetterFile(folder)
         self._assignor = make_assignor()
         self._fleet = ""
         self._assigned: frozenset[TopicPartition] | None = None
@@ -165,7 +165,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         Raises:
             SwitchgearError: The circuits topic does not exist.
         """
-        pause = _FIRST_PAUSE_S
+        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, spread=(0.5, 1.5))
         while True:
             began = time.monotonic()
             try:
@@ -174,10 +174,9 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
                 self._problem = f"{type(error).__name__}: {error}".removesuffix(": ")
                 log.warning("Kafka failed, beginning again", reason=self._problem)
             if time.monotonic() - began > 2 * _LONGEST_PAUSE_S:
-                pause = _FIRST_PAUSE_S
+                backoff.reset()
             self._stepped_at = time.monotonic()
-            await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - spreads reconnects
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+            await asyncio.sleep(backoff.next_s())
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         """End the turn. After this another process may begin one."""

@@ -33,11 +33,6 @@ def moment(at_s: float) -> str:
     return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def rfc3339(at_s: float) -> str:
-    """Return ``2026-11-26T10:32:05.120Z``."""
-    return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def title(message: Message) -> str:
     """Return the headline of a message."""
     if message.digest is not None:

@@ -12,7 +12,7 @@ import structlog
 from aiokafka.structs import TopicPartition
 
 from switchgear_alerts.config import AlertsFile
-from switchgear_alerts.dead_letters import DeadLetters
+from switchgear_alerts.dead_letters import DeadLetterFile
 from switchgear_alerts.delivery import Delivery
 from switchgear_alerts.engine import Engine
 from switchgear_alerts.facts import Seen, UnreadableRecordError, read_circuit
@@ -56,7 +56,7 @@ class Turn:
         rules: AlertsFile,
         receivers: Mapping[str, Receiver],
         state: StateTopic,
-        dead: DeadLetters,
+        dead: DeadLetterFile,
         metrics: AlertsMetrics,
         fleet: str = "",
     ) -> None:

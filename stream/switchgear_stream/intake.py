@@ -37,7 +37,7 @@ HELD_BYTES: Final = 64 * 1_048_576
 HELD_LOOK_S: Final = 0.02
 
 
-class Batch(Records):
+class PolledBatch(Records):
     """The records of one poll of one partition."""
 
     __slots__ = ("__weakref__",)
@@ -110,9 +110,9 @@ class Consumer(driver.Consumer):
         """The bytes of keys and values in batches that wait for the owner or are at work."""
         return sum(list(self._held.values()))
 
-    def _hold(self, records: Records) -> Batch:
+    def _hold(self, records: Records) -> PolledBatch:
         """Return the batch, and count its bytes until it is garbage collected. A rebalance drops batches without notice."""
-        batch = Batch(records)
+        batch = PolledBatch(records)
         self._held[id(batch)] = sum(len(record.value or b"") + len(record.key or b"") for record in records)
         weakref.finalize(batch, self._held.pop, id(batch), None)
         return batch

@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer
 from switchgear import Switchgear
 from switchgear_gateway.decide import DecideRoutes
 from switchgear_gateway.hooks import HookRoutes
-from switchgear_gateway.otlp.submission import Result, Submit
+from switchgear_gateway.otlp.submission import Submit, SubmitResult
 from switchgear_gateway.shared import Shared
 from switchgear_http.application import create_application
 from switchgear_http.authenticator import Authenticator
@@ -46,12 +46,12 @@ class KafkaSubmit:
     async def __aexit__(self, *_: object) -> None:
         await self._producer.stop()
 
-    async def __call__(self, executions: Sequence[ToolExecution], *, resent: bool) -> Result:
+    async def __call__(self, executions: Sequence[ToolExecution], *, resent: bool) -> SubmitResult:
         headers = [(RESENT, b"1")] if resent else []
         for each in executions:
             key, value = partition_key(each.tool_name).encode(), each.model_dump_json().encode()
             await self._producer.send_and_wait(self._topic, value, key=key, headers=headers)
-        return Result()
+        return SubmitResult()
 
 
 def gateway(

@@ -13,11 +13,11 @@ from typing import Final
 
 from platformdirs import user_cache_path
 
-from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.local.jars import KAFKA_VERSION, java_binary
 from switchgear_cli.local.kafka import JVM_OPTIONS_VARIABLE, LocalKafka
 from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.file_lock import FileLock
 
 _MAKE_LIMIT_S: Final = 120.0
 _QUIET: Final = "-Xlog:aot*=off"  # without the file, Java starts as usual and says so

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from switchgear_cli.tune.calls import Call, CallLog
+from switchgear_cli.tune.calls import CallLog, PastCall
 from switchgear_cli.tune.outages import Outage
 from switchgear_schemas.wire import Execution
 
@@ -19,9 +19,9 @@ OUTAGES = ((600.0, 700.0), (1500.0, 1620.0), (2400.0, 2500.0), (3200.0, 3300.0))
 """Seconds from START: two in each half of an hour and a bit."""
 
 
-def made(second: float, status: str = "success", ms: float = 100.0, tool: str = "search", **fields: Any) -> Call:
+def made(second: float, status: str = "success", ms: float = 100.0, tool: str = "search", **fields: Any) -> PastCall:
     """Return a call that ended so many seconds after START."""
-    return Call(Execution(tool_name=tool, status=status, execution_time_ms=ms, **fields), START + second)
+    return PastCall(Execution(tool_name=tool, status=status, execution_time_ms=ms, **fields), START + second)
 
 
 def recorded(
@@ -34,7 +34,7 @@ def recorded(
     slow_ms: float | None = None,
     tool: str = "search",
     seed: int = 1,
-) -> list[Call]:
+) -> list[PastCall]:
     """Return calls of a tool that fails, or is slow, within the outages. The same arguments give the same calls.
 
     Args:
@@ -64,7 +64,7 @@ def recorded(
     return calls
 
 
-def logged(calls: Iterable[Call]) -> CallLog:
+def logged(calls: Iterable[PastCall]) -> CallLog:
     """Return calls as a history."""
     return CallLog(sorted(calls, key=lambda call: call.ended_at))
 
@@ -74,7 +74,7 @@ def outage(start: float, end: float, tool: str = "search") -> Outage:
     return Outage(tool, START + start, START + end)
 
 
-def written(calls: Iterable[Call], path: Path) -> Path:
+def written(calls: Iterable[PastCall], path: Path) -> Path:
     """Write calls as JSON lines."""
     lines = []
     for call in calls:

@@ -12,7 +12,6 @@ from typing import Annotated, Final
 from cyclopts import App, Parameter
 from rich.text import Text
 
-from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.reads import output
 from switchgear_cli.reads.formats import named
 from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name, words
@@ -22,6 +21,7 @@ from switchgear_http.tokens import MAX_BYTES, Token, new_token, parse_tokens, wi
 from switchgear_schemas import json_file
 from switchgear_schemas.access_settings import comma_separated
 from switchgear_schemas.errors import SettingsError, WrongUsageError
+from switchgear_schemas.file_lock import FileLock
 from switchgear_schemas.files import read_file
 from switchgear_schemas.settings import load_settings
 

@@ -31,12 +31,12 @@ def watch(
         interval: Seconds between two looks.
         api_url: Where the HTTP API is.
     """
-    from switchgear_cli.watch.frame import Seen, frame, look  # noqa: PLC0415 - beside the next import
+    from switchgear_cli.watch.frame import LastAnswer, frame, look  # noqa: PLC0415 - beside the next import
     from switchgear_cli.watch.run import run_watch  # noqa: PLC0415 - needs a terminal's functions, which Windows lacks
 
     with ApiClient.of(client_settings(use=(API,), api_url=api_url), answer_limit_s=_ANSWER_S) as api:
         if once:
-            seen = look(api, Seen())
+            seen = look(api, LastAnswer())
             if seen.problem:  # a script wants an exit code
                 raise SwitchgearError(seen.problem)
             output.show(frame(api.url, seen))

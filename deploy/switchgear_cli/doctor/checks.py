@@ -51,7 +51,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CheckResult:
     """A check's name, its finding, and how many seconds it took."""
 
     name: str
@@ -75,23 +75,23 @@ def joined(findings: Sequence[Finding], fine: str) -> Finding:
     return Finding(status, " ".join(each.seen for each in shown), "\n".join(todo))
 
 
-async def run_checks(checks: Sequence[Check], limit_s: float) -> list[Result]:
+async def run_checks(checks: Sequence[Check], limit_s: float) -> list[CheckResult]:
     """Run all checks at the same time. Return their results in the same order. Nothing is raised.
 
     Args:
         checks: The checks. One that needs another comes after it.
         limit_s: The longest time of each, in seconds.
     """
-    running: dict[str, asyncio.Task[Result]] = {}
+    running: dict[str, asyncio.Task[CheckResult]] = {}
     for check in checks:
         needed = None if check.needs is None else running[check.needs]
         running[check.name] = asyncio.create_task(_run(check, needed, limit_s))
     return list(await asyncio.gather(*running.values()))
 
 
-async def _run(check: Check, needed: asyncio.Task[Result] | None, limit_s: float) -> Result:
+async def _run(check: Check, needed: asyncio.Task[CheckResult] | None, limit_s: float) -> CheckResult:
     if needed is not None and (before := await needed).finding.status in {"fail", "skip"}:
-        return Result(check.name, Finding("skip", f"Not checked, because of {before.name}."), 0.0)
+        return CheckResult(check.name, Finding("skip", f"Not checked, because of {before.name}."), 0.0)
     began = time.monotonic()
     try:
         async with asyncio.timeout(limit_s):
@@ -104,10 +104,10 @@ async def _run(check: Check, needed: asyncio.Task[Result] | None, limit_s: float
         finding = Finding("fail", error.message, error.hint)
     except Exception as error:  # noqa: BLE001 - one check must not end the others
         finding = Finding("fail", f"The check could not be made: {type(error).__name__}: {error}".rstrip(": "))
-    return Result(check.name, finding, time.monotonic() - began)
+    return CheckResult(check.name, finding, time.monotonic() - began)
 
 
-def as_json(results: Sequence[Result]) -> dict[str, Any]:
+def as_json(results: Sequence[CheckResult]) -> dict[str, Any]:
     """Return the results for programs."""
     return {
         "status": worst([each.finding for each in results]),
@@ -115,7 +115,7 @@ def as_json(results: Sequence[Result]) -> dict[str, Any]:
     }
 
 
-def as_table(results: Sequence[Result]) -> RenderableType:
+def as_table(results: Sequence[CheckResult]) -> RenderableType:
     """Return the results for people: what was seen, and below it what to do."""
     table = Table.grid(padding=(0, 2, 0, 0))
     for each in results:

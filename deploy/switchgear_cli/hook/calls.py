@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from switchgear_schemas import claude_code
-from switchgear_schemas.claude_code import DEFAULT_TOOLS, Call
+from switchgear_schemas.claude_code import DEFAULT_TOOLS, HookCall
 from switchgear_schemas.families import DEFAULT_PATTERN
 
 
@@ -20,7 +20,7 @@ class Options(NamedTuple):
     """Stop the session at this many refused calls. None: never."""
 
 
-def call_of(event: Mapping[str, Any], options: Options) -> Call | None:
+def call_of(event: Mapping[str, Any], options: Options) -> HookCall | None:
     """Return the call that an event is about. Return None if its tool is not guarded, or a field is missing."""
     return claude_code.call_of(event, options.tools, family_pattern())
 

@@ -33,7 +33,7 @@ from switchgear_cli.hook.settings import is_true
 from switchgear_cli.hook.state import SavedCircuit, State, rejected
 from switchgear_schemas.cause import Cause
 from switchgear_schemas.circuit_ids import circuit_id, read_circuit_id
-from switchgear_schemas.claude_code import Call
+from switchgear_schemas.claude_code import HookCall
 from switchgear_schemas.families import model_name
 from switchgear_schemas.plain_policy import LOCAL_FAMILIES, LOCAL_TOOLS, PlainPolicy
 
@@ -130,7 +130,7 @@ class _Circuits:
         circuit.breaker, circuit.last_error, circuit.last_error_class = breaker, row.last_error, row.last_error_class
 
 
-def decide(state: State, call: Call, target: str = "", clock: Callable[[], float] = time.time) -> Rejection | None:
+def decide(state: State, call: HookCall, target: str = "", clock: Callable[[], float] = time.time) -> Rejection | None:
     """Return the refusal of a call about ``target``, or None if it may be made. What it holds then is in the state file."""
     run, caller = run_name(call.tool, target), Caller(session_id=call.session or None, target=target)
     with state.transaction():
@@ -162,7 +162,9 @@ def decide(state: State, call: Call, target: str = "", clock: Callable[[], float
         return answer if isinstance(answer, Rejection) else None
 
 
-def record(state: State, call: Call, ended: Ended, target: str = "", clock: Callable[[], float] = time.time) -> None:
+def record(
+    state: State, call: HookCall, ended: Ended, target: str = "", clock: Callable[[], float] = time.time
+) -> None:
     """Count the end of a call about ``target``."""
     run, caller = run_name(call.tool, target), Caller(session_id=call.session or None, target=target)
     with state.transaction():
@@ -215,12 +217,12 @@ def _family_name(decision: CircuitDecision, tool: str) -> str | None:
     return None if found is None else found.name
 
 
-def _own(call: Call, target: str) -> str:
+def _own(call: HookCall, target: str) -> str:
     """Return the id of the circuit that counts a call."""
     return circuit_id(call.tool, "target", target) if target else call.circuit_ids[0]
 
 
-def _caller_errors(state: State, call: Call, run: str) -> CallerErrors:
+def _caller_errors(state: State, call: HookCall, run: str) -> CallerErrors:
     errors = CallerErrors()
     saved = state.caller(call.session, run)
     if saved is not None:
@@ -228,26 +230,26 @@ def _caller_errors(state: State, call: Call, run: str) -> CallerErrors:
     return errors
 
 
-def _caller(call: Call) -> Caller:
+def _caller(call: HookCall) -> Caller:
     return Caller(session_id=call.session or None)
 
 
-def _rejected(call: Call) -> list[str]:
+def _rejected(call: HookCall) -> list[str]:
     """Return the names of the session's rejected calls: of the server, then of the tool."""
     return [rejected(each) for each in reversed(call.circuit_ids)]
 
 
-def _load_credentials(state: State, call: Call, credentials: Credentials, now: float) -> None:
+def _load_credentials(state: State, call: HookCall, credentials: Credentials, now: float) -> None:
     runs = [state.caller(call.session, name) for name in _rejected(call)]
     credentials.load(call.tool, call.family, _caller(call), runs, now)
 
 
-def _keep_credentials(state: State, call: Call, credentials: Credentials, now: float) -> None:
+def _keep_credentials(state: State, call: HookCall, credentials: Credentials, now: float) -> None:
     for name, run in zip(_rejected(call), credentials.saved(call.tool, call.family, _caller(call)), strict=True):
         state.keep_caller(call.session, name, run, now)
 
 
-def _server_refuses(call: Call, credentials: Credentials) -> bool:
+def _server_refuses(call: HookCall, credentials: Credentials) -> bool:
     return call.family is not None and credentials.refuses_server(call.family, _caller(call))
 
 
@@ -266,13 +268,13 @@ def _views(state: State, circuit_ids: tuple[str, ...] | None) -> list[CircuitVie
     return sorted(found, key=lambda view: view.scope != "family")
 
 
-def _views_of(state: State, call: Call, target: str) -> list[CircuitView]:
+def _views_of(state: State, call: HookCall, target: str) -> list[CircuitView]:
     """Return the fleet's circuits that decide about a call. Of its tool's own circuit, only commands hold for a target."""
     views = _views(state, (_own(call, target), *call.circuit_ids))
     return [view for view in views if not target or view.scope != "tool" or is_commanded(view)]
 
 
-def _fleet_refusal(view: CircuitView, call: Call, now: float) -> Rejection | None:
+def _fleet_refusal(view: CircuitView, call: HookCall, now: float) -> Rejection | None:
     """Return the fleet's refusal. After an open circuit's wait the call goes: its event counts like a probe."""
     over = view.open_until is not None and now >= view.open_until
     if view.passes or view.recovers or (view.state == "open" and not view.forced and over):

@@ -10,7 +10,7 @@ from switchgear_cli.hook.calls import Options, call_of
 from switchgear_cli.hook.settings import setting
 from switchgear_cli.hook.state import State
 from switchgear_schemas import claude_code
-from switchgear_schemas.claude_code import END_EVENTS, NOTICE_EVENTS, Answer, Call, Event, text
+from switchgear_schemas.claude_code import END_EVENTS, NOTICE_EVENTS, Answer, Event, HookCall, text
 from switchgear_schemas.globs import globs_in
 
 Clock = Callable[[], float]
@@ -53,7 +53,7 @@ def _notice(kind: str, session: str, state: State, clock: Clock) -> Answer | Non
     return claude_code.context(kind, said) if said else None
 
 
-def _decided(call: Call, options: Options, state: State, clock: Clock) -> Answer | None:
+def _decided(call: HookCall, options: Options, state: State, clock: Clock) -> Answer | None:
     if state.quiet(call.circuit_ids, call.session, call.tool, call.call):
         return None
     from switchgear.integrations.claude_code import shown  # noqa: PLC0415 - slow to import
@@ -79,7 +79,7 @@ def _decided(call: Call, options: Options, state: State, clock: Clock) -> Answer
     return found
 
 
-def _ended(call: Call, event: Event, state: State, clock: Clock) -> None:
+def _ended(call: HookCall, event: Event, state: State, clock: Clock) -> None:
     if not claude_code.says_failed(event) and state.quiet(call.circuit_ids, call.session, call.tool, call.call):
         outbox.ended(state, call, claude_code.duration_ms(event))
         return

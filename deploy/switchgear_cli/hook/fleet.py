@@ -12,7 +12,7 @@ from switchgear_cli.hook.settings import setting
 
 if TYPE_CHECKING:
     from switchgear_cli.hook.state import State
-    from switchgear_schemas.claude_code import Call
+    from switchgear_schemas.claude_code import HookCall
 
 KEPT_S: Final = 5.0
 """How long the answer of the API is used."""
@@ -43,7 +43,7 @@ def refresh(state: State, now: float) -> None:
     state.set_due("fleet_too_old", now + OLDEST_S)
 
 
-def target_of(state: State, call: Call) -> str:
+def target_of(state: State, call: HookCall) -> str:
     """Return what a call is about by the ``target`` of the tool's policy, which its record has. Empty without one."""
     own = call.circuit_ids[0]
     record = state.fleet((own,)).get(own)

@@ -19,7 +19,7 @@ from switchgear_cli.hook.state import State
 from switchgear_schemas.enums import TARGET_ERROR
 
 if TYPE_CHECKING:
-    from switchgear_schemas.claude_code import Call
+    from switchgear_schemas.claude_code import HookCall
 
 IDLE_S: Final = 10.0
 """How long the sender waits for more events."""
@@ -43,7 +43,7 @@ def configured() -> bool:
 
 def ended(
     state: State,
-    call: Call,
+    call: HookCall,
     duration_ms: float | None,
     error: str | None = None,
     error_class: str | None = None,
@@ -60,13 +60,13 @@ def ended(
     _post(state, call, fields, target)
 
 
-def refused(state: State, call: Call, source: str, target: str = "") -> None:
+def refused(state: State, call: HookCall, source: str, target: str = "") -> None:
     """Leave the event of a refused call, if Kafka is configured."""
     metadata = {"refused": 1, "refused_by": source}
     _post(state, call, {"status": "rejected", "served_by": "none", "metadata": metadata}, target)
 
 
-def _post(state: State, call: Call, fields: dict[str, Any], target: str) -> None:
+def _post(state: State, call: HookCall, fields: dict[str, Any], target: str) -> None:
     if not configured():
         return
     from switchgear_schemas.ids import mint_metric_id  # noqa: PLC0415 - not without Kafka
@@ -85,7 +85,7 @@ def start_sender(path: Path) -> None:
     """Start the process that sends, unless one runs, nothing waits, or Kafka could not be reached a moment ago."""
     if not configured():
         return
-    from switchgear_cli.local.file_lock import FileLock  # noqa: PLC0415 - not without Kafka
+    from switchgear_schemas.file_lock import FileLock  # noqa: PLC0415 - not without Kafka
 
     with State(path) as state:
         if not state.posted(1) or not state.is_due(_DUE, time.time()):
@@ -99,7 +99,7 @@ def start_sender(path: Path) -> None:
 
 def send(path: Path, *, idle_s: float = IDLE_S) -> None:
     """Send the events that wait, those in the spool too, and those that come within ``idle_s`` seconds after the last one."""
-    from switchgear_cli.local.file_lock import FileLock  # noqa: PLC0415 - see start_sender
+    from switchgear_schemas.file_lock import FileLock  # noqa: PLC0415 - see start_sender
 
     spool_dir = path.parent / "spool"
     spooled = any(spool_dir.glob("*.db"))

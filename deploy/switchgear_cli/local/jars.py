@@ -16,8 +16,8 @@ from typing import Final
 
 from platformdirs import user_cache_path
 
-from switchgear_cli.local.file_lock import FileLock
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.file_lock import FileLock
 
 KAFKA_VERSION: Final = "4.1.2"
 # kafka-clients is named though kafka_2.13 asks for the same version: jgo 3.2 otherwise resolves 3.8.0, and the broker

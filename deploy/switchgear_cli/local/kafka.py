@@ -17,10 +17,10 @@ from typing import Final, Self
 
 from switchgear_cli.local.broker_probe import brokers_online
 from switchgear_cli.local.die_with_parent import die_with_parent
-from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.local.jars import JVM_FLAGS, class_path, java_binary, kafka_jars
 from switchgear_cli.local.ports import HOST, any_free_port, hold_port, hold_reserved, is_free, port_of
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
+from switchgear_schemas.file_lock import FileLock
 
 JVM_OPTIONS_VARIABLE: Final = "KAFKA_JVM_PERFORMANCE_OPTS"
 """More options for Java, as for Kafka's own scripts."""

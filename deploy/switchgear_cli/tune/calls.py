@@ -22,7 +22,7 @@ class TuneError(SwitchgearError):
     """The history can't be used for a search."""
 
 
-class Call(msgspec.Struct, frozen=True, gc=False):
+class PastCall(msgspec.Struct, frozen=True, gc=False):
     """A call that was made. ``event`` has only what a breaker and the costs use."""
 
     event: Execution
@@ -57,7 +57,7 @@ class CallLog:
         invalid: Lines that are not executions.
     """
 
-    calls: list[Call]
+    calls: list[PastCall]
     never_made: int = 0
     stamped: int = 0
     other_tools: int = 0
@@ -81,7 +81,7 @@ def read_calls(lines: Iterable[HistoryLine], glob: str, *, stamp_s: float | None
         UndatedCallError: A call has no instant, and ``stamp_s`` is None.
         TuneError: No call matches, or more than :data:`MOST_CALLS` do.
     """
-    calls: list[Call] = []
+    calls: list[PastCall] = []
     never_made = stamped = other_tools = invalid = 0
     for line in lines:
         if line.event is None:
@@ -99,7 +99,7 @@ def read_calls(lines: Iterable[HistoryLine], glob: str, *, stamp_s: float | None
         elif event.status == "rejected":
             never_made += 1
         else:
-            calls.append(Call(_trimmed(event), ended_at))
+            calls.append(PastCall(_trimmed(event), ended_at))
             if len(calls) > MOST_CALLS:
                 raise TuneError(
                     f"The history has more than {MOST_CALLS:,} calls of {glob}.",

@@ -9,7 +9,7 @@ import msgspec
 
 from switchgear.breaker import ResultKind, result_kind
 from switchgear_api.replay import Fold
-from switchgear_cli.tune.calls import Call
+from switchgear_cli.tune.calls import PastCall
 from switchgear_cli.tune.outages import Calendar, Usual
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.wire import Execution
@@ -86,7 +86,7 @@ class Cost(msgspec.Struct):
 
 
 def price_calls(
-    calls: Sequence[Call],
+    calls: Sequence[PastCall],
     present_of: Callable[[str], BreakerPolicy],
     calendar: Calendar,
     usual: Mapping[str, Usual],
@@ -122,11 +122,11 @@ def price_calls(
     return priced
 
 
-def _money(call: Call, prices: Prices) -> float:
+def _money(call: PastCall, prices: Prices) -> float:
     return call.event.cost_usd or call.tokens * prices.token_usd
 
 
-def _refusals(calls: Sequence[Call], outcomes: Sequence[ResultKind], prices: Prices) -> dict[str, float]:
+def _refusals(calls: Sequence[PastCall], outcomes: Sequence[ResultKind], prices: Prices) -> dict[str, float]:
     """Return what refusing a good call costs, by tool."""
     sums: dict[str, list[float]] = {}
     for call, kind in zip(calls, outcomes, strict=True):

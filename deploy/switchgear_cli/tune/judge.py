@@ -16,11 +16,12 @@ from switchgear.policies.glob import matches
 from switchgear_cli.reads.formats import count, named
 from switchgear_cli.reads.history import Sql, one_of, stored_history
 from switchgear_cli.reads.responsive_table import ResponsiveTable, name, number
-from switchgear_cli.tune.calls import Call, TuneError, read_calls
+from switchgear_cli.tune.calls import PastCall, TuneError, read_calls
 from switchgear_cli.tune.cost import PricedCall, Prices, price_calls
 from switchgear_cli.tune.outages import Calendar, Outage, usual_of
 from switchgear_cli.tune.report import usd
 from switchgear_schemas.circuit_ids import circuit_id as id_of
+from switchgear_schemas.times import rfc3339
 
 LONG_ENOUGH: Final = timedelta(days=1)
 _STAYS: Final = """
@@ -160,12 +161,12 @@ def _refused(api: Sql, tools: Sequence[str], begin: datetime) -> dict[str, int]:
 
 def _calls_by_circuit(
     api: Sql, glob: str, tools: Sequence[str], stays: Mapping[str, Stay], begin: datetime, end: datetime
-) -> dict[str, list[Call]]:
+) -> dict[str, list[PastCall]]:
     try:
         log = read_calls(stored_history(api, begin, end, tools), glob)
     except TuneError:
         return {}
-    found: dict[str, list[Call]] = {}
+    found: dict[str, list[PastCall]] = {}
     for call in log.calls:
         tool = call.event.tool_name
         event = call.event
@@ -181,8 +182,10 @@ def _calls_by_circuit(
     return found
 
 
-def _judged(stay: Stay, calls: Sequence[Call], opens: Sequence[Outage], present: PolicySet, prices: Prices) -> Judged:
-    row = Judged(stay.tool, stay.circuit_id, _rfc3339(stay.since), calls=len(calls), would_open=len(opens))
+def _judged(
+    stay: Stay, calls: Sequence[PastCall], opens: Sequence[Outage], present: PolicySet, prices: Prices
+) -> Judged:
+    row = Judged(stay.tool, stay.circuit_id, rfc3339(stay.since), calls=len(calls), would_open=len(opens))
     usual, calendar = {stay.tool: usual_of(calls)}, Calendar(opens)
     for call in price_calls(calls, present.effective, calendar, usual, prices):
         failed = not call.good and call.event.status in {"error", "timeout"}
@@ -209,10 +212,6 @@ def _add(row: Judged, call: PricedCall) -> None:
 
 def _began(call: PricedCall) -> float:
     return call.ended_at - (call.event.execution_time_ms or 0.0) / 1000
-
-
-def _rfc3339(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def table(found: Judgement) -> RenderableType:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import ruptures
 
-from switchgear_cli.tune.calls import Call
+from switchgear_cli.tune.calls import PastCall
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,7 +59,7 @@ class Outage(NamedTuple):
     end: float
 
 
-def usual_of(calls: Sequence[Call]) -> Usual:
+def usual_of(calls: Sequence[PastCall]) -> Usual:
     """Return what is usual for the tool of these calls."""
     durations = np.array([call.duration_ms for call in calls])
     if not len(durations):
@@ -71,7 +71,7 @@ def usual_of(calls: Sequence[Call]) -> Usual:
     return Usual(median, float(np.median([np.percentile(block, 99) for block in blocks])))
 
 
-def estimate_outages(calls: Sequence[Call], failed: Sequence[bool], usual: Usual) -> list[Outage]:
+def estimate_outages(calls: Sequence[PastCall], failed: Sequence[bool], usual: Usual) -> list[Outage]:
     """Return the outages of one tool.
 
     Args:
@@ -107,7 +107,7 @@ def _segments(shares: NDArray[np.float64], size: int) -> Iterable[tuple[int, int
     return zip([0, *ends[:-1]], ends, strict=True)
 
 
-def _outage(calls: Sequence[Call], bad: NDArray[np.bool_], begin: int, end: int, floor: float) -> Outage | None:
+def _outage(calls: Sequence[PastCall], bad: NDArray[np.bool_], begin: int, end: int, floor: float) -> Outage | None:
     """Return the outage within a segment: from the first to the last call of its worst part. None if it is short or has few bad calls.
 
     The worst part has the largest sum of bad calls above what ``floor`` allows, so a stray bad call at an edge doesn't belong to it.
@@ -135,7 +135,7 @@ class Calendar:
             self._places.setdefault(outage.tool, []).append(place)
         self._starts = {tool: [self.outages[at].start for at in places] for tool, places in self._places.items()}
 
-    def find(self, call: Call) -> int | None:
+    def find(self, call: PastCall) -> int | None:
         """Return the number of the outage in which some part of the call was, or None."""
         tool = call.event.tool_name
         before = bisect_right(self._starts.get(tool, ()), call.ended_at)

@@ -14,6 +14,7 @@ from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, numbe
 from switchgear_cli.tune.candidates import Proposal
 from switchgear_cli.tune.cost import Cost
 from switchgear_cli.tune.study import FEWEST_BAD, FEWEST_CALLS, Evidence, Overlap, Study, Tried
+from switchgear_schemas.times import rfc3339
 
 FEW_INCIDENTS: Final = 3
 MOST_TABLES: Final = 3
@@ -147,7 +148,7 @@ def document(found: Study) -> dict[str, Any]:
         "calls": len(found.log.calls),
         "tools": found.log.tools,
         "outages": [
-            {"tool": each.tool, "start": _rfc3339(each.start), "end": _rfc3339(each.end)} for each in found.outages
+            {"tool": each.tool, "start": rfc3339(each.start), "end": rfc3339(each.end)} for each in found.outages
         ],
         "outages_given": found.known_outages,
         "tuned_on": _as_json(found.tuned_on),
@@ -216,7 +217,7 @@ def _overlap_in_json(shared: Overlap) -> dict[str, Any]:
 
 def _as_json(part: Evidence) -> dict[str, Any]:
     values: dict[str, Any] = msgspec.to_builtins(part)
-    return {**values, "first_at": _rfc3339(part.first_at), "last_at": _rfc3339(part.last_at)}
+    return {**values, "first_at": rfc3339(part.first_at), "last_at": rfc3339(part.last_at)}
 
 
 def usd(amount: float) -> str:
@@ -236,7 +237,3 @@ def _counted(amount: int, what: str) -> str:
 
 def _at(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}"
-
-
-def _rfc3339(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

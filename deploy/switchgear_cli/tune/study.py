@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from switchgear.breaker import ResultKind, result_kind
 from switchgear.policies import PolicySet
-from switchgear_cli.tune.calls import Call, CallLog
+from switchgear_cli.tune.calls import CallLog, PastCall
 from switchgear_cli.tune.candidates import DEFAULT, PRESENT, Candidate, Proposal, draw
 from switchgear_cli.tune.cost import Cost, PricedCall, Prices, cost_of, price_calls
 from switchgear_cli.tune.outages import Calendar, Outage, Usual, estimate_outages, usual_of
@@ -180,15 +180,15 @@ def study(
     )
 
 
-def _by_tool(calls: Sequence[Call]) -> dict[str, list[Call]]:
-    found: dict[str, list[Call]] = {}
+def _by_tool(calls: Sequence[PastCall]) -> dict[str, list[PastCall]]:
+    found: dict[str, list[PastCall]] = {}
     for call in calls:
         found.setdefault(call.event.tool_name, []).append(call)
     return found
 
 
 def _truth(
-    by_tool: Mapping[str, Sequence[Call]], present: PolicySet, outages: Sequence[Outage] | None
+    by_tool: Mapping[str, Sequence[PastCall]], present: PolicySet, outages: Sequence[Outage] | None
 ) -> tuple[dict[str, Usual], Calendar]:
     """Return what is usual for each tool, and the outages: those that are known, or estimates from the whole history."""
     if outages is not None:
@@ -204,7 +204,7 @@ def _truth(
     return usual, Calendar(found)
 
 
-def _failed(call: Call, present: PolicySet) -> bool:
+def _failed(call: PastCall, present: PolicySet) -> bool:
     event = call.event
     return result_kind(event.status, event.error_class, present.effective(event.tool_name)) is ResultKind.FAILURE
 
@@ -235,10 +235,10 @@ def _incidents(outages: Iterable[Outage]) -> int:
 
 def _slow_limits(calls: Sequence[PricedCall]) -> dict[str, float]:
     """Return the usual 99th percentile of each tool, as the first part alone shows it outside outages."""
-    healthy: dict[str, list[Call]] = {call.event.tool_name: [] for call in calls}
+    healthy: dict[str, list[PastCall]] = {call.event.tool_name: [] for call in calls}
     for call in calls:
         if call.outage < 0:
-            healthy[call.event.tool_name].append(Call(call.event, call.ended_at))
+            healthy[call.event.tool_name].append(PastCall(call.event, call.ended_at))
     return {tool: usual_of(known).slow_ms for tool, known in healthy.items()}
 
 

@@ -16,7 +16,6 @@ from typing import Any, Final, TypeVar
 
 from rich.console import Console
 
-from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.local.jars import KAFKA_VERSION, jars_folder
 from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.local.ports import port_of
@@ -27,6 +26,7 @@ from switchgear_cli.up.supervisor import CommandComponent, KafkaComponent, Super
 from switchgear_cli.up.view import ComponentStatus, Readings, UpStatus, View, make_view, read
 from switchgear_cli.up_record import LOCK_NAME, UpRecord
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.file_lock import FileLock
 
 _Result = TypeVar("_Result")
 
@@ -86,7 +86,7 @@ async def run_up(request: UpRequest, console: Console) -> None:
         UpRecord.remove(data_dir)
         alerts = request.settings.alerts_file is not None
         with held_ports(request.ports, workers=request.workers, alerts=alerts) as ports:
-            await _System(make_plan(request, ports), ports, make_view(console)).live()
+            await _RunningSystem(make_plan(request, ports), ports, make_view(console)).live()
     finally:
         UpRecord.remove(data_dir)
         lock.release()
@@ -101,7 +101,7 @@ def _in_use(data_dir: Path, holder: int | None) -> str:
     )
 
 
-class _System:
+class _RunningSystem:
     """One run of the system."""
 
     def __init__(self, plan: UpPlan, ports: HeldPorts, view: View) -> None:

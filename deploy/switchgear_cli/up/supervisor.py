@@ -19,6 +19,7 @@ from typing import Final, Protocol
 
 import httpx
 
+from switchgear.runtime.backoff import backoff_s
 from switchgear_cli.local.die_with_parent import die_with_parent
 from switchgear_cli.local.kafka import LocalKafka
 from switchgear_http.sockets import PID_HEADER, SOCKET_VARIABLE, url_of
@@ -258,7 +259,7 @@ def died(supervision: Supervision, now: float, problem: str) -> Supervision:
         phase=Phase.WAITING,
         since=now,
         streak=streak,
-        restart_at=now + backoff_s(streak),
+        restart_at=now + backoff_s(streak, FIRST_BACKOFF_S, MAX_BACKOFF_S),
         problem=problem,
         down_since=now if supervision.down_since is None else supervision.down_since,
     )
@@ -272,11 +273,6 @@ def stopped(supervision: Supervision, now: float) -> Supervision:
 def due(supervision: Supervision, now: float) -> bool:
     """Return whether it is time to start it."""
     return supervision.phase is Phase.WAITING and supervision.restart_at is not None and now >= supervision.restart_at
-
-
-def backoff_s(streak: int) -> float:
-    """Return the seconds to wait after the ``streak``-th death in a row: 0.5, 1, 2, 4, 8, then 15."""
-    return min(FIRST_BACKOFF_S * 2.0 ** max(min(streak, 30) - 1, 0), MAX_BACKOFF_S)
 
 
 _PROBE_TIMEOUT_S: Final = 2.0

@@ -25,7 +25,7 @@ _NEVER_READ: Final = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LastAnswer:
     """The API's last answer, and since when it is silent.
 
     Attributes:
@@ -41,17 +41,17 @@ class Seen:
     problem: str = ""
 
 
-def look(api: ApiClient, before: Seen, *, now: datetime | None = None) -> Seen:
+def look(api: ApiClient, before: LastAnswer, *, now: datetime | None = None) -> LastAnswer:
     """Read the API once. If that fails, return what was seen before, with the problem."""
     try:
         answer, history = api.circuits(), api.circuit_history(limit=5 * CHANGES)["history"]
     except SwitchgearError as error:
         return replace(before, problem=str(error))
-    return Seen(answer, tuple(history), now or datetime.now(UTC))
+    return LastAnswer(answer, tuple(history), now or datetime.now(UTC))
 
 
 def frame(
-    url: str, seen: Seen, *, now: datetime | None = None, footer: str = "", most: int | None = None
+    url: str, seen: LastAnswer, *, now: datetime | None = None, footer: str = "", most: int | None = None
 ) -> RenderableType:
     """Return the frame.
 
@@ -129,7 +129,7 @@ class Cropped:
         yield self._footer
 
 
-def _head(url: str, seen: Seen, now: datetime) -> RenderableType:
+def _head(url: str, seen: LastAnswer, now: datetime) -> RenderableType:
     title = Text.assemble(("Switchgear", "bold"), f"  {url}  ", (f"{now:%H:%M:%S}Z", "dim"))
     lines: list[RenderableType] = [title]
     if seen.problem:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.live import Live
 
 from switchgear_cli.reads.client import ApiClient
-from switchgear_cli.watch.frame import Seen, frame, look
+from switchgear_cli.watch.frame import LastAnswer, frame, look
 
 QUIT: Final = frozenset(b"qQ\x03")
 FOOTER: Final = "q quits"
@@ -33,7 +33,7 @@ def run_watch(api: ApiClient, interval_s: float, console: Console) -> None:
         interval_s: Seconds between two reads.
         console: The terminal.
     """
-    seen = Seen()
+    seen = LastAnswer()
     # The alternate screen is written over from its top, and never cleared: nothing flickers.
     with (
         _ended_by_signals(),

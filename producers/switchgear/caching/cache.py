@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from switchgear import arguments
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
 
@@ -71,7 +71,7 @@ class ResultCache:
         self.policy = policy
         self._clock = clock
         self._complaints = BoundedLog(_log, clock=clock)
-        self._entries: OrderedDict[str, tuple[Any, float]] = OrderedDict()
+        self._entries = BoundedDict[str, tuple[Any, float]](policy.max_entries)
         self._reset_lock()
         call_in_child(self._reset_lock)
 
@@ -112,9 +112,6 @@ class ResultCache:
         """Store the result of a successful call, as of now."""
         with self._lock:
             self._entries[key] = (value, self._clock())
-            self._entries.move_to_end(key)
-            if len(self._entries) > self.policy.max_entries:
-                self._entries.popitem(last=False)
 
     def _reset_lock(self) -> None:
         self._lock = threading.Lock()

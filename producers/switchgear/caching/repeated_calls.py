@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear.runtime.fork import call_in_child
 
 MOST_COUNTED: Final = 1_000
@@ -37,10 +38,9 @@ class DuplicateCounter:
     """
 
     def __init__(self, limit: int = 4096, window_s: float = 300.0, *, clock: Callable[[], float]) -> None:
-        self._limit = limit
         self._window_s = window_s
         self._clock = clock
-        self._calls: OrderedDict[tuple[str, str, str], deque[float]] = OrderedDict()
+        self._calls = BoundedDict[tuple[str, str, str], deque[float]](limit)
         """The times of each call, by session, tool and parameters."""
         self._replace_lock()
         call_in_child(self._replace_lock)
@@ -62,10 +62,10 @@ class DuplicateCounter:
         name = (session_id, tool, key)
         now = self._clock()
         with self._lock:
-            times = self._calls.setdefault(name, deque(maxlen=MOST_COUNTED))
+            times = self._calls.get(name)
+            if times is None:
+                times = self._calls[name] = deque(maxlen=MOST_COUNTED)
             self._calls.move_to_end(name)
-            if len(self._calls) > self._limit:
-                self._calls.popitem(last=False)
             while times and times[0] <= now - self._window_s:
                 times.popleft()
             times.append(now)

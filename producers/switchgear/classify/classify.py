@@ -83,7 +83,7 @@ def classify(error: BaseException) -> Classification:
         return Classification("unknown")
 
 
-class _Seen(NamedTuple):
+class _Classified(NamedTuple):
     """A classification and its source."""
 
     found: Classification
@@ -91,39 +91,39 @@ class _Seen(NamedTuple):
     """What the exception carries, the type of a client library, or a built-in type."""
 
 
-def _seen(error: BaseException, depth: int) -> _Seen:
+def _seen(error: BaseException, depth: int) -> _Classified:
     if isinstance(error, _CANCELLED):
-        return _Seen(Classification("cancelled"), "builtin")
+        return _Classified(Classification("cancelled"), "builtin")
     if depth < _DEEPEST and isinstance(error, BaseExceptionGroup):
         return min((_seen(member, depth + 1) for member in error.exceptions[:MAX_MEMBERS]), key=_order)
     if _says_policy(error):
-        return _Seen(IGNORE, "carried")
+        return _Classified(IGNORE, "carried")
     carried = _carried(error)
     if carried is not None:
-        return _Seen(carried, "carried")
+        return _Classified(carried, "carried")
     inner = _wrapped(error)
     return _by_type(error, depth) if inner is None or depth >= _DEEPEST else _seen(inner, depth + 1)
 
 
-def _by_type(error: BaseException, depth: int) -> _Seen:
+def _by_type(error: BaseException, depth: int) -> _Classified:
     """Return the class of the type or of the cause."""
     kind = type_of(error)
     found = _by_name(kind)
     if kind.by_library is not None and found not in _GENERIC:
         wait = of_error(error) if found == "rate_limited" else None
-        return _Seen(Classification(found, wait), "carried" if found == "policy" else "library")
+        return _Classified(Classification(found, wait), "carried" if found == "policy" else "library")
     cause = None if error.__cause__ is None or depth >= _DEEPEST else _seen(error.__cause__, depth + 1)
     if cause is not None and _decides(cause, error):
         return cause
     of_library = kind.by_library is not None or isinstance(error, ConnectionError)
-    return _Seen(Classification(found), "library" if of_library else "builtin")
+    return _Classified(Classification(found), "library" if of_library else "builtin")
 
 
 def _by_name(kind: ErrorType) -> ErrorClass:
     return kind.by_library or kind.by_builtin or "unknown"
 
 
-def _order(seen: _Seen) -> tuple[int, float, bool]:
+def _order(seen: _Classified) -> tuple[int, float, bool]:
     """Return a sort key. What says most about the tool is the smallest; the longest wait breaks ties."""
     found = seen.found
     return _MOST_SIGNIFICANT.index(found.error_class), -(found.retry_after_s or 0.0), seen.by == "carried"
@@ -147,7 +147,7 @@ def _says_policy(error: BaseException) -> bool:
     return is_refusal(text) or (isinstance(error, RuntimeError) and text.startswith(_ASKS_FOR_INPUT))
 
 
-def _decides(cause: _Seen, error: BaseException) -> bool:
+def _decides(cause: _Classified, error: BaseException) -> bool:
     """Return whether a cause decides for ``error``, whose type is unknown, or says only that a tool failed or was misused."""
     kind, by_cause = type_of(error), cause.found.error_class
     found, is_outage = _by_name(kind), by_cause in _OUTAGES

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import sys
 import time
 from collections.abc import Iterable
@@ -24,6 +23,7 @@ from switchgear.emitter.send_failure import Verdict, is_outage, judge
 from switchgear.emitter.sender import Sender
 from switchgear.runtime import kafka_log
 from switchgear.runtime.background_thread import stop_if_cancelled
+from switchgear.runtime.backoff import Backoff, backoff_s
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.families import DEFAULT_PATTERN
 
@@ -76,7 +76,7 @@ class Outbox(Sender):
 
     async def run(self) -> None:
         """Keep a producer ready until cancelled. The pause between attempts to connect grows, with jitter."""
-        pause = _FIRST_PAUSE_S
+        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, spread=(0.5, 1.5))
         self.started = True
         kafka_log.install(self._connection.bootstrap_servers)
         self._progress_at = time.monotonic()
@@ -86,12 +86,13 @@ class Outbox(Sender):
                     self._link = await open_link(self._connection, self._topic, compression=self._compression)
                 except Exception as error:  # noqa: BLE001 - every failure to connect is retried
                     self.failed_attempts += 1
+                    pause = backoff.next_s()
                     self._note(f"Kafka at {self._connection.bootstrap_servers} is not usable: {error}", pause)
                     stop_if_cancelled()
-                    hurried = await self._paused(pause * random.uniform(0.5, 1.5))  # noqa: S311 - spreads reconnects
-                    pause = _FIRST_PAUSE_S if hurried else min(2 * pause, _LONGEST_PAUSE_S)
+                    if await self._paused(pause):
+                        backoff.reset()
                     continue
-                pause = _FIRST_PAUSE_S
+                backoff.reset()
                 kafka_log.answered()
                 self.failed_attempts = 0
                 self.knows_partitions = True
@@ -188,7 +189,7 @@ class Outbox(Sender):
         if verdict is Verdict.SPLIT:
             queue.one_by_one = len(records)
         else:
-            await asyncio.sleep(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**queue.attempts))
+            await asyncio.sleep(backoff_s(queue.attempts + 1, _FIRST_PAUSE_S, _LONGEST_PAUSE_S))
 
     def _retire(self, link: Link) -> None:
         if self._link is link:

@@ -68,14 +68,14 @@ class LiveCircuit:
         if not self.breaker.set_back(arrived) or row.record is None:
             return None
         commanded = self.breaker.cause is not None and self.breaker.cause.rule == "command"
-        return self.publish(arrived, None if commanded else Cause(rule="clock_set_back", value=ahead))
+        return self.next_record(arrived, None if commanded else Cause(rule="clock_set_back", value=ahead))
 
     def renew_limit(self, now: float) -> Published | None:
         """Return the record to publish if processes must learn after how long calls are overdue. Look once a minute at most."""
         row = self.row
         row.limit_at = now
         found = overdue_after_ms(self.policy, self.durations)
-        return self.publish(now) if is_news(self.policy, row.overdue_after_ms, found) else None
+        return self.next_record(now) if is_news(self.policy, row.overdue_after_ms, found) else None
 
     def encode(self) -> bytes:
         """Return the bytes of the row, with the breaker as it is now."""
@@ -101,7 +101,7 @@ class LiveCircuit:
     def _keeps_targets_apart(self) -> bool:
         return self.row.scope == "tool" and self.policy.target is not None
 
-    def publish(self, now: float, cause: Cause | None = None) -> Published:
+    def next_record(self, now: float, cause: Cause | None = None) -> Published:
         """Return the circuit's next record, one version up, and keep it in the row.
 
         Args:
@@ -149,10 +149,10 @@ class LiveCircuit:
 
     def follow(self, transition: Transition, now: float) -> Published:
         """Return the record of a transition. The rejections counted so far belong to the state that ended."""
-        published = self.publish(now)
+        record = self.next_record(now)
         if transition.previous != transition.state:
             self.row.rejected = 0
-        return published
+        return record
 
     def command(
         self, verb: Verb, now: float, *, actor: str, reason: str, until: float | None, policy: BreakerPolicy | None
@@ -167,7 +167,7 @@ class LiveCircuit:
             assert policy is not None
             self.policy = policy
             self.breaker.set_policy(policy, now)
-            return self.publish(now, Cause(rule="set_policy", actor=actor, reason=reason or None))
+            return self.next_record(now, Cause(rule="set_policy", actor=actor, reason=reason or None))
         before, row.command_until = row.command_until, None
         if verb != "force_open" or (row.scope == "tool" and is_split(self.policy)):
             row.command_until = until
@@ -178,7 +178,7 @@ class LiveCircuit:
             return self.follow(transition, now)
         if row.command_until == before:
             return None
-        return self.publish(now, Cause(rule="command", actor=actor, reason=reason or None))
+        return self.next_record(now, Cause(rule="command", actor=actor, reason=reason or None))
 
     def end_command(self, now: float) -> Published | None:
         """Give the circuit back to its policy if the time of a command is over. Return the record to publish, if any."""

@@ -103,7 +103,7 @@ def _fold(record: LogRecord, origin: tuple[int, int], command: Command, registry
         if live is not tool:
             live.row.applied += 1
             live.remember(str(command.command_id))
-        registry.publish(_apply(live, command, policy, arrived))
+        registry.add_record(_apply(live, command, policy, arrived))
         registry.touch(live)
 
 
@@ -251,4 +251,4 @@ def _follow(live: LiveCircuit, registry: CircuitRegistry, command: Command, arri
     live.breaker.set_policy(live.policy, now)
     if live.differs_from_record():  # callers need a new mode or fallback; thresholds concern the owner alone
         cause = Cause(rule="set_policy", actor=command.actor, reason=command.reason or None)
-        registry.publish(live.publish(now, cause))
+        registry.add_record(live.next_record(now, cause))

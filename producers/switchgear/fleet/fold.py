@@ -14,7 +14,7 @@ from switchgear.breaker.states import PASSING, outage_began
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.commands import fold_command
 from switchgear.fleet.log import MAX_EMITTER_ID, Changes, LogRecord, dead_letter, origin_of, rekeyed, result_of
-from switchgear.fleet.registry import CircuitRegistry, Limits, Policies
+from switchgear.fleet.registry import CircuitRegistry, Limits, PolicySource
 from switchgear.fleet.rows import Row, describe_error
 from switchgear.fleet.takeover import Known, reconcile
 from switchgear_schemas import BreakerPolicy, Cause, CircuitScope, InvalidExecutionError
@@ -47,7 +47,7 @@ class FleetFold:
     def __init__(
         self,
         rows: Mapping[bytes, bytes],
-        policies: Policies,
+        policies: PolicySource,
         *,
         partitions: int,
         late_after_s: float,
@@ -163,16 +163,16 @@ class FleetFold:
             tool.durations.add(event.execution_time_ms or 0.0)
         if tool.announces:
             tool.row.clock = max(arrived, tool.row.clock)
-            registry.publish(tool.publish(tool.row.clock))
+            registry.add_record(tool.next_record(tool.row.clock))
         self._renew_limit(tool, arrived)
         scope, name = _whose(tool.policy, event)
         if not name or len(name) > MAX_NAME_LENGTH:  # too long for a circuit's id
             return tool
         if not late:
-            registry.publish(tool.follow_clock(arrived))
+            registry.add_record(tool.follow_clock(arrived))
             # Events of users, sessions and targets don't reach the tool's own circuit, so its timers run here.
             if tool.row.command_until is not None:
-                registry.publish(tool.end_command(tool.row.clock))
+                registry.add_record(tool.end_command(tool.row.clock))
             if tool.breaker.admitted_share < 1:
                 self._begin(tool, arrived, late=late)
         live = registry.scoped(tool, scope, name, arrived)
@@ -193,7 +193,7 @@ class FleetFold:
     def _renew_limit(self, live: LiveCircuit, arrived: float) -> None:
         """Publish after how long calls are overdue, if that has changed. Of users and sessions the tool's own record says it."""
         if arrived >= live.row.limit_at + LIMIT_EVERY_S:
-            self.registry.publish(live.renew_limit(max(arrived, live.row.clock)))
+            self.registry.add_record(live.renew_limit(max(arrived, live.row.clock)))
 
     def _begin(self, live: LiveCircuit, arrived: float, *, late: bool) -> None:
         """Set the circuit's clock, and apply what time alone changes. Announce a new circuit that did not start closed.
@@ -206,15 +206,15 @@ class FleetFold:
         if arrived >= row.clock:
             row.clock = arrived
         else:
-            self.registry.publish(live.follow_clock(arrived))
+            self.registry.add_record(live.follow_clock(arrived))
         if live.breaker.state == "closed" and live.breaker.admitted_share == 1:
             return
-        self.registry.publish(live.end_command(row.clock))
+        self.registry.add_record(live.end_command(row.clock))
         transition = live.breaker.advance(row.clock)
         if transition is not None:
-            self.registry.publish(live.follow(transition, row.clock))
+            self.registry.add_record(live.follow(transition, row.clock))
         elif row.record is None:
-            self.registry.publish(live.publish(row.clock))
+            self.registry.add_record(live.next_record(row.clock))
 
     def _rejected(
         self, live: LiveCircuit | None, family: LiveCircuit | None, event: Execution, *, counts_for_family: bool
@@ -234,9 +234,9 @@ class FleetFold:
         transition = asked.breaker.request_lease(now, emitter_id)
         if transition is not None:
             self.registry.changes.leases += 1
-            self.registry.publish(asked.follow(transition, now))
+            self.registry.add_record(asked.follow(transition, now))
         elif asked.breaker.state == "closed" and (asked is family or _holds_outdated_record(event, asked)):
-            self.registry.publish(asked.publish(now, Cause(rule="asked", actor=emitter_id)))
+            self.registry.add_record(asked.next_record(now, Cause(rule="asked", actor=emitter_id)))
 
     def _count(
         self, live: LiveCircuit | None, family: LiveCircuit | None, event: Execution, recorded: float | None
@@ -280,10 +280,10 @@ class FleetFold:
             started_at=ended - result.duration_ms * _MS,
         )
         if transition is not None:
-            self.registry.publish(live.follow(transition, now))
+            self.registry.add_record(live.follow(transition, now))
         elif probes is not None and probes != _probes(breaker):
             # A probe came back and decided nothing yet. Without this record its process would keep a used lease.
-            self.registry.publish(live.publish(now, Cause(rule="probe_returned", actor=result.reporter or None)))
+            self.registry.add_record(live.next_record(now, Cause(rule="probe_returned", actor=result.reporter or None)))
         return transition
 
     def _follow_family(self, family: LiveCircuit, moved: Transition) -> None:
@@ -303,7 +303,7 @@ class FleetFold:
                 if transition is not None:
                     live.row.clock = now
                     live.row.applied += 1
-                    self.registry.publish(live.follow(transition, now))
+                    self.registry.add_record(live.follow(transition, now))
                     self.registry.touch(live)
 
 

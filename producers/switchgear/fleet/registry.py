@@ -40,7 +40,7 @@ REMEMBERED: Final = 65_536
 """Tools whose place stays in memory."""
 
 
-class Policies(Protocol):
+class PolicySource(Protocol):
     """The source of a tool's policy, such as :class:`switchgear.policies.PolicySet`."""
 
     def effective(self, tool_name: str) -> BreakerPolicy:
@@ -131,7 +131,7 @@ class CircuitRegistry:
     def __init__(
         self,
         rows: Mapping[bytes, bytes],
-        policies: Policies,
+        policies: PolicySource,
         *,
         partitions: int,
         limits: Limits,
@@ -202,10 +202,10 @@ class CircuitRegistry:
         """Note that the row of a circuit changed."""
         self.touched[live.row.circuit_id] = live
 
-    def publish(self, published: Published | None) -> None:
+    def add_record(self, record: Published | None) -> None:
         """Add a record to the batch, if there is one."""
-        if published is not None:
-            self.changes.circuits.append(published)
+        if record is not None:
+            self.changes.circuits.append(record)
 
     # ---- policies
 
@@ -361,7 +361,7 @@ class CircuitRegistry:
         self._remove(row)
         self.changes.retired += 1
         if row.record is not None:
-            self.publish(Published(row.circuit_id, row.tool_name, "closed", row.version, None))
+            self.add_record(Published(row.circuit_id, row.tool_name, "closed", row.version, None))
 
     def _add(self, row: Row, now: float, policy: BreakerPolicy | None = None) -> LiveCircuit:
         policy = policy or self.policy_of(row)

@@ -112,7 +112,7 @@ def _reconcile(registry: CircuitRegistry, live: LiveCircuit, known: Known) -> No
         live.breaker.generation = max(live.breaker.generation, last.generation) + 1
         _announce(registry, live)
     elif row.record is not None and (last is None or last.version < row.version):
-        registry.publish(Published(row.circuit_id, row.tool_name, row.state, row.version, row.record))
+        registry.add_record(Published(row.circuit_id, row.tool_name, row.state, row.version, row.record))
     if live.differs_from_record():
         _announce(registry, live)
 
@@ -137,7 +137,7 @@ def _lower_fences(fences: dict[int, int], ends: Mapping[int, int]) -> bool:
 
 
 def _announce(registry: CircuitRegistry, live: LiveCircuit, cause: Cause | None = None) -> None:
-    registry.publish(live.publish(live.row.clock, cause))
+    registry.add_record(live.next_record(live.row.clock, cause))
     registry.touch(live)
 
 
@@ -149,7 +149,7 @@ def _without_row(registry: CircuitRegistry, last: PublishedCircuit) -> None:
     the next record.
     """
     if last.state == "closed" and last.scope in SPLIT:
-        registry.publish(Published(last.circuit_id, last.tool_name, "closed", last.version, None))
+        registry.add_record(Published(last.circuit_id, last.tool_name, "closed", last.version, None))
         return
     live = registry.adopt(last.circuit_id, last.tool_name, last.scope, last.changed_at.timestamp())
     live.row.version = last.version

@@ -13,6 +13,7 @@ from switchgear.follower.status import STALE_AFTER_S, BrokerTime, FollowerStatus
 from switchgear.follower.table import CircuitTable
 from switchgear.follower.view import CircuitView
 from switchgear.runtime.background_thread import Background, NotStartedError
+from switchgear.runtime.backoff import Backoff
 from switchgear.runtime.fork import call_in_child
 
 _LOOK_S: Final = 0.005
@@ -80,10 +81,9 @@ class Follower(ABC):
 
     async def until_loaded(self, timeout: float) -> bool:  # noqa: ASYNC109 - the same signature as wait_loaded
         """Do the same as :meth:`wait_loaded`, without blocking the event loop."""
-        deadline, pause = time.monotonic() + timeout, _LOOK_S
-        while self._must_wait(deadline):
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_LOOK_S)
+        deadline, looks = time.monotonic() + timeout, Backoff(_LOOK_S, _LONGEST_LOOK_S)
+        while self._must_wait(deadline):  # noqa: ASYNC110 - another thread reads them
+            await asyncio.sleep(looks.next_s())
         return self.loaded and self._read_here
 
     def close(self, timeout: float = 5.0) -> bool:

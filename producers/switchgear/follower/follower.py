@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from switchgear.follower.status import LastAnswer
 from switchgear.follower.table import CircuitRecord, CircuitTable, RecordListener
 from switchgear.runtime import kafka_log
 from switchgear.runtime.background_thread import Background, clean_up, stop_if_cancelled
+from switchgear.runtime.backoff import Backoff
 from switchgear.runtime.fork import importing
 from switchgear.runtime.throttled_log import Throttle
 from switchgear_schemas.connection import METADATA_MAX_AGE_MS, KafkaConnection
@@ -95,7 +95,7 @@ class CircuitFollower(Follower, FromEnv):
         return self._consumer is not None
 
     async def _run(self) -> None:
-        pause = _FIRST_PAUSE_S
+        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, spread=(0.5, 1.5))
         created_again = False
         while True:
             try:
@@ -109,15 +109,14 @@ class CircuitFollower(Follower, FromEnv):
                 message = f"{type(error).__name__}: {error}" if missing is None else str(missing)
                 age_s = self.age_s()
                 if age_s is not None and age_s < _LONGEST_PAUSE_S:
-                    pause = _FIRST_PAUSE_S  # the connection worked until now
+                    backoff.reset()  # the connection worked until now
                 if message != self._last_error:
                     log.warning(
                         "circuits at %s are not readable: %s; trying again", self._connection.bootstrap_servers, message
                     )
                 self._last_error = message
             stop_if_cancelled()
-            await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - spreads reconnects
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+            await asyncio.sleep(backoff.next_s())
 
     async def _follow(self, table: CircuitTable) -> None:
         """Follow the topic until the connection fails. A ``table`` that is not ``self.table`` replaces it once it is loaded."""

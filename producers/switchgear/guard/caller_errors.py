@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
@@ -17,6 +16,7 @@ import msgspec
 from switchgear.guard.rejections import Rejection
 from switchgear.model_text import MOST_OF_AN_ERROR
 from switchgear.redaction import redact
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.enums import ErrorClass
 
@@ -39,7 +39,7 @@ Arguments = Callable[[], str | None]
 """Returns the hash of a call's arguments, or None if they aren't known."""
 
 
-class _Run(msgspec.Struct):
+class _CallerErrorRun(msgspec.Struct):
     """The caller errors in a row of one tool in one session."""
 
     error_type: str | None
@@ -93,8 +93,7 @@ class CallerErrors:
 
     def __init__(self, limit: int = MOST_RUNS) -> None:
         self.refusals = 0
-        self._limit = limit
-        self.runs: OrderedDict[tuple[str, str], _Run] = OrderedDict()
+        self.runs = BoundedDict[tuple[str, str], _CallerErrorRun](limit)
         self._replace_lock()
         call_in_child(self._replace_lock)
 
@@ -166,10 +165,8 @@ class CallerErrors:
         with self.lock:
             run = self.runs.get(name)
             if run is None or not run.is_like(error_type, words):
-                run = self.runs[name] = _Run(error_type, words, message)
-                if len(self.runs) > self._limit:
-                    self.runs.popitem(last=False)
-            self.runs.move_to_end(name)
+                run = _CallerErrorRun(error_type, words, message)
+            self.runs[name] = run  # the newest
             run.count += 1
             run.words, run.message, run.shown = words, message, None
             if arguments is None:
@@ -201,7 +198,7 @@ class CallerErrors:
             msgspec.DecodeError: The bytes are something else.
         """
         with self.lock:
-            self.runs[session_id, tool] = msgspec.msgpack.decode(data, type=_Run)
+            self.runs[session_id, tool] = msgspec.msgpack.decode(data, type=_CallerErrorRun)
 
     def rejected_tools(self, session_id: str, most: int) -> list[str]:
         """Return the tools of a session with at least ``most`` caller errors in a row. One of whose targets has them isn't among them."""

@@ -24,6 +24,7 @@ from switchgear.breaker.snapshot import SnapshotError
 from switchgear.breaker.states import PASSING
 from switchgear.breaker.values import ANSWERED, LOOKED_AT, MAX_COUNT, Count
 from switchgear.guard.rejections import Caller, Rejection
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.plain_policy import PlainPolicy
 
@@ -41,7 +42,7 @@ _OFF: Final = frozenset({"disabled", "metrics_only"})
 _FAILURE: Final = ResultKind.FAILURE
 
 
-class _Run:
+class _RejectionRun:
     """The calls with one credential that a tool, or the tools of a server, rejected in a row.
 
     Attributes:
@@ -74,7 +75,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 class Held(NamedTuple):
     """What a permit holds of the runs of its caller's credential. Report its end, or give it back."""
 
-    runs: tuple[tuple[_Run, BreakerPermit], ...]
+    runs: tuple[tuple[_RejectionRun, BreakerPermit], ...]
 
 
 _Name = tuple[str, str, str]
@@ -126,8 +127,7 @@ class Credentials:
     def __init__(self, key: bytes | None = None, *, most: int = MOST_RUNS) -> None:
         self.shared = key is not None
         self._key = os.urandom(32) if key is None else bytes(key)
-        self._most = most
-        self.runs: dict[_Name, _Run] = {}
+        self.runs = BoundedDict[_Name, _RejectionRun](most)
         self._lock = threading.RLock()
         call_in_child(self._forked)
 
@@ -153,7 +153,7 @@ class Credentials:
         holder = self.holder_of(caller)
         with self._lock:
             self._forget_old(now)
-            asked: list[tuple[_Run, BreakerPermit]] = []
+            asked: list[tuple[_RejectionRun, BreakerPermit]] = []
             for name in self._names(tool, family, holder):
                 run = self.runs.get(name)
                 if run is None:
@@ -271,18 +271,16 @@ class Credentials:
         return (own,) if family is None else (("", family, holder), own)
 
     @staticmethod
-    def _give_back(asked: Iterable[tuple[_Run, BreakerPermit]], now: float) -> None:
+    def _give_back(asked: Iterable[tuple[_RejectionRun, BreakerPermit]], now: float) -> None:
         for run, permit in asked:
             run.breaker.release(permit, now)
 
-    def _begun(self, name: _Name, family: str | None, limit: int, now: float) -> _Run:
-        if len(self.runs) >= self._most:
-            del self.runs[next(iter(self.runs))]
-        run = self.runs[name] = _Run(limit, family, now, of_server=not name[0])
+    def _begun(self, name: _Name, family: str | None, limit: int, now: float) -> _RejectionRun:
+        run = self.runs[name] = _RejectionRun(limit, family, now, of_server=not name[0])
         return run
 
-    def _use(self, name: _Name, run: _Run, now: float) -> None:
-        self.runs[name] = self.runs.pop(name)  # the last one that was used
+    def _use(self, name: _Name, run: _RejectionRun, now: float) -> None:
+        self.runs.move_to_end(name)  # the last one that was used
         run.used_at = now
 
     def _free(self, family: str | None, holder: str) -> None:
@@ -304,7 +302,7 @@ class Credentials:
             run.breaker.abandon_probes()
 
 
-def _refusal(tool: str, run: _Run, answer: BreakerRejection, *, of_server: bool) -> Rejection:
+def _refusal(tool: str, run: _RejectionRun, answer: BreakerRejection, *, of_server: bool) -> Rejection:
     count = run.rejected
     return Rejection(
         tool,

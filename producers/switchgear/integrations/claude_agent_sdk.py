@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import json
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -25,6 +24,7 @@ from switchgear.integrations.tool_calls import (
     ToolCalls,
 )
 from switchgear.prompts import CircuitOf
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear_schemas.families import circuit_name, model_name, split_mcp_name
 
 GUARDED_TOOLS: Final = "mcp__*"
@@ -103,7 +103,7 @@ class _ObservedServer:
 
     def __init__(self, tools: Sequence[Any]) -> None:
         self.tools = tuple(tools)
-        self._errors: OrderedDict[str, Exception] = OrderedDict()
+        self._errors = BoundedDict[str, Exception](MOST_FAILED)
 
     def observing(self, tool: Any) -> Any:
         """Return a copy of a tool that keeps its exceptions for :meth:`error_of`."""
@@ -113,8 +113,6 @@ class _ObservedServer:
                 return await tool.handler(given)
             except Exception as error:
                 self._errors[_key(tool.name, given)] = error
-                if len(self._errors) > MOST_FAILED:
-                    self._errors.popitem(last=False)
                 raise
 
         return dataclasses.replace(tool, handler=handler)
@@ -161,9 +159,9 @@ class _Hooks:
         self._names = dict.fromkeys([*self._tools, *allowed])
         self._prefixes = tuple(f"mcp:{server}:" for server in servers)
         self._open = OpenCalls()
-        self._ids: OrderedDict[tuple[str, str], set[str]] = OrderedDict()
+        self._ids = BoundedDict[tuple[str, str], set[str]](MOST_SESSIONS)
         """The ids of the calls that have begun, by session and sub-agent."""
-        self._noticed: OrderedDict[str, None] = OrderedDict()
+        self._noticed = BoundedDict[str, None](MOST_SESSIONS)
         """The sessions whose last prompt had a notice."""
 
     def matchers(self) -> dict[str, Any]:
@@ -197,9 +195,10 @@ class _Hooks:
         if isinstance(call, RefusedCall):
             return self._denied(call)
         self._open.put(call_id, call)
-        self._ids.setdefault(_thread(data), set()).add(call_id)
-        if len(self._ids) > MOST_SESSIONS:
-            self._release(self._ids.popitem(last=False)[1])
+        ids = self._ids.get(_thread(data), set())
+        ids.add(call_id)
+        if (forgotten := self._ids.put(_thread(data), ids)) is not None:
+            self._release(forgotten[1])
         return {}
 
     async def after(self, data: Any, tool_use_id: str | None, _context: Any) -> dict[str, Any]:
@@ -232,8 +231,6 @@ class _Hooks:
         said = self._calls.notice(self._known())
         if said:
             self._noticed[session] = None
-            if len(self._noticed) > MOST_SESSIONS:
-                self._noticed.popitem(last=False)
         elif session in self._noticed:
             self._noticed.pop(session, None)
             said = AVAILABLE_AGAIN

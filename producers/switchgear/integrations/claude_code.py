@@ -14,7 +14,7 @@ from switchgear.classify import Classification, classify_result
 from switchgear.classify.result import TextRule, client_error, refusal_in_text
 from switchgear.guard.rejections import Rejection
 from switchgear.redaction import redact
-from switchgear_schemas.claude_code import Call, Event, duration_ms, says_failed, text
+from switchgear_schemas.claude_code import Event, HookCall, duration_ms, says_failed, text
 from switchgear_schemas.families import model_name
 
 
@@ -59,7 +59,7 @@ def _sendable(said: str) -> str:
     return said.encode(errors="replace").decode()
 
 
-def shown(refusal: Rejection, call: Call) -> str:
+def shown(refusal: Rejection, call: HookCall) -> str:
     """Return the text of a refusal for the model, which knows Claude Code's names of tools."""
     fallback = None if refusal.fallback is None else model_name(refusal.fallback)
     return msgspec.structs.replace(refusal, tool=call.name, fallback=fallback).text

@@ -23,7 +23,7 @@ from switchgear.prompts import CircuitOf
 from switchgear_schemas.ids import mint_metric_id
 
 _RUN: Final = "_switchgear_run"
-"""The attribute of an executor that holds its :class:`_Run`."""
+"""The attribute of an executor that holds its :class:`_Task`."""
 _ORIGINAL: Final = "_switchgear_original"
 """The attribute of a guarded function that holds what it guards."""
 _BAD_ARGUMENTS: Final = "arguments validation failed"
@@ -51,7 +51,7 @@ def guard_crews(gear: Switchgear, *, circuit_of: CircuitOf = None, terminal_afte
 
 
 @dataclass(slots=True)
-class _Run:
+class _Task:
     """One task of an agent."""
 
     session_id: str = field(default_factory=mint_metric_id)
@@ -99,7 +99,7 @@ class CrewGuard:
             return
         run = getattr(holder, _RUN, None)
         if run is None or (context.executor and context.iterations == 0):
-            run = _Run()
+            run = _Task()
             object.__setattr__(holder, _RUN, run)
         if run.last_refusal:
             object.__setattr__(holder, _RUN, None)
@@ -109,7 +109,7 @@ class CrewGuard:
         tools = self._guarded(holder, run)
         _note(run, context.messages, self.calls.notice(list(tools)))
 
-    def _guarded(self, holder: Any, run: _Run) -> Mapping[str, Any]:
+    def _guarded(self, holder: Any, run: _Task) -> Mapping[str, Any]:
         """Guard the functions of an executor, and filter its list. Return its tools by the model's name for them.
 
         An executor makes its functions new for each run: the user's tools stay as they are. For models that call tools by a
@@ -145,7 +145,7 @@ class CrewGuard:
     # -- the calls ----------------------------------------------------------------------------------------------------
 
     def _guard(
-        self, name: str, tool: Any, functions: Mapping[str, Callable[..., Any]], run: _Run, asked: object
+        self, name: str, tool: Any, functions: Mapping[str, Callable[..., Any]], run: _Task, asked: object
     ) -> Callable[..., Any]:
         """Return the function of a tool behind its circuit.
 
@@ -181,7 +181,7 @@ class CrewGuard:
         setattr(guarded, _ORIGINAL, functions[name])
         return guarded
 
-    async def _awaited(self, call: StartedCall, run: _Run, result: Coroutine[Any, Any, Any]) -> Any:
+    async def _awaited(self, call: StartedCall, run: _Task, result: Coroutine[Any, Any, Any]) -> Any:
         try:
             found = await result
         except BaseException as error:  # noqa: BLE001 - raised again
@@ -189,7 +189,7 @@ class CrewGuard:
         _returned(call, found)
         return found
 
-    def _raised(self, call: StartedCall, run: _Run, error: BaseException) -> ToolFailure:
+    def _raised(self, call: StartedCall, run: _Task, error: BaseException) -> ToolFailure:
         """Report an exception and raise it again. Return the refusal of a guard within the tool."""
         if isinstance(error, ValueError) and _BAD_ARGUMENTS in str(error):
             call.failed(error, failure="invalid_input")
@@ -212,14 +212,14 @@ def _returned(call: StartedCall, result: Any) -> None:
         call.succeeded(result)
 
 
-def _refusal(run: _Run, call: RefusedCall) -> ToolFailure:
+def _refusal(run: _Task, call: RefusedCall) -> ToolFailure:
     """Return a refusal as the framework's own failed result. It keeps no such result in its cache."""
     if call.ends_run:
         run.last_refusal = call.text
     return ToolFailure(message=call.text, details={META_KEY: call.tool_failure})
 
 
-def _note(run: _Run, messages: list[Any], notice: str) -> None:
+def _note(run: _Task, messages: list[Any], notice: str) -> None:
     """Put the notice at the end of the first message, in place of the one before."""
     content = messages[0].get("content") if messages else None
     if isinstance(content, str):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import builtins
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,6 +21,7 @@ from switchgear.client import Switchgear
 from switchgear.guard.rejections import CircuitOpenError
 from switchgear.integrations.tool_calls import OpenCalls, RefusedCall, StartedCall, ToolCalls
 from switchgear.prompts import CircuitOf
+from switchgear.runtime.bounded_dict import BoundedDict
 
 MOST_RUNS: Final = 1_000
 """The most runs to remember. A run is forgotten when it ends; the oldest goes first if its end never comes."""
@@ -33,7 +33,7 @@ _REFLECTED: Final = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
 
 
 @dataclass(slots=True)
-class _Run:
+class _Invocation:
     tools: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The tools that each agent offered last, by name. They can be called in place of another one."""
     failures: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class SwitchgearPlugin(BasePlugin):
         super().__init__("switchgear")
         self.calls = ToolCalls(gear, circuit_of=circuit_of, terminal_after=terminal_after)
         self._open = OpenCalls()
-        self._runs: OrderedDict[str, _Run] = OrderedDict()
+        self._runs = BoundedDict[str, _Invocation](MOST_RUNS)
         self._lock = threading.Lock()
 
     # -- the model's requests -----------------------------------------------------------------------------------------
@@ -208,12 +208,9 @@ class SwitchgearPlugin(BasePlugin):
         del error
         self._forget(invocation_context)
 
-    def _run(self, context: Any) -> _Run:
+    def _run(self, context: Any) -> _Invocation:
         with self._lock:
-            run = self._runs.setdefault(context.invocation_id, _Run())
-            if len(self._runs) > MOST_RUNS:
-                self._runs.popitem(last=False)
-        return run
+            return self._runs.setdefault(context.invocation_id, _Invocation())
 
     def _forget(self, invocation_context: Any) -> None:
         with self._lock:

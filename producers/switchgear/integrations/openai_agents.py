@@ -117,7 +117,7 @@ class SwitchgearRunner:
         if self._may_end and not isinstance(agent.tool_use_behavior, _EndAfterRefusals):
             changes["tool_use_behavior"] = _EndAfterRefusals(agent.tool_use_behavior)
         if agent.mcp_servers:
-            servers = [each if isinstance(each, _Server) else _Server(each) for each in agent.mcp_servers]
+            servers = [each if isinstance(each, _NotingServer) else _NotingServer(each) for each in agent.mcp_servers]
             made = self._with_mcp_tools(agent, stand_ins, **changes, mcp_servers=servers)
         else:
             made = agent.clone(**changes)
@@ -313,7 +313,7 @@ class _OfferingProvider(ModelProvider):
         await self._provider.aclose()
 
 
-class _Server:
+class _NotingServer:
     """An MCP server that notes its results."""
 
     def __init__(self, server: Any) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -28,6 +27,7 @@ from switchgear.guard.tool_function import guarded_inside
 from switchgear.model_text import UNKNOWN_TOOLS
 from switchgear.prompts import CircuitOf
 from switchgear.redaction import one_line
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear.sessions import session_of, session_stack
 from switchgear.usage import NOTHING, Usage, usage_of
 from switchgear_schemas.enums import DEFAULT_COUNTED, ErrorClass
@@ -226,8 +226,8 @@ class ToolCalls:
         self.circuit = arguments.renamer("circuit_of", circuit_of)
         self._terminal_after = terminal_after
         self._names: dict[tuple[str, ...], dict[str, str]] = {}
-        self._refusals: OrderedDict[str, int] = OrderedDict()
-        self._failed: OrderedDict[int, tuple[object, bool]] = OrderedDict()
+        self._refusals = BoundedDict[str, int](MOST_SESSIONS)
+        self._failed = BoundedDict[int, tuple[object, bool]](MOST_FAILED)
         """Calls of which an attempt failed, and whether with a class that counts."""
         self._lock = threading.Lock()
 
@@ -383,8 +383,6 @@ class ToolCalls:
         """Remember that an attempt of ``call`` failed."""
         with self._lock:
             self._failed[id(call)] = call, error_class in DEFAULT_COUNTED  # kept alive, so that no other gets its id
-            if len(self._failed) > MOST_FAILED:
-                self._failed.popitem(last=False)
 
     def _begun(
         self,
@@ -417,9 +415,6 @@ class ToolCalls:
         session = stack[-1].session_id if stack else session_id or ""
         with self._lock:
             count = self._refusals[session] = self._refusals.get(session, 0) + 1
-            self._refusals.move_to_end(session)
-            if len(self._refusals) > MOST_SESSIONS:
-                self._refusals.popitem(last=False)
         return count >= self._terminal_after
 
 
@@ -430,7 +425,7 @@ class OpenCalls:
     """
 
     def __init__(self) -> None:
-        self._calls: OrderedDict[object, StartedCall] = OrderedDict()
+        self._calls = BoundedDict[object, StartedCall](MOST_OPEN)
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -439,13 +434,12 @@ class OpenCalls:
     def put(self, call_id: object, call: StartedCall) -> None:
         """Keep a started call. One with the same id is ignored: its end never came."""
         with self._lock:
-            dropped = [self._calls.pop(call_id, None)]
-            self._calls[call_id] = call
-            if len(self._calls) > MOST_OPEN:
-                dropped.append(self._calls.popitem(last=False)[1])
-        for each in dropped:
-            if each is not None:
-                each.ignored()
+            same = self._calls.pop(call_id, None)
+            forgotten = self._calls.put(call_id, call)
+        if same is not None:
+            same.ignored()
+        if forgotten is not None:
+            forgotten[1].ignored()
 
     def take(self, call_id: object) -> StartedCall | None:
         """Return the started call with this id, once. None if it isn't known."""

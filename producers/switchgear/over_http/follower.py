@@ -28,6 +28,7 @@ from switchgear.over_http.events import ServerEvent, server_events
 from switchgear.over_http.gateway import Gateway
 from switchgear.over_http.replies import DENIED_RETRY_S
 from switchgear.runtime.background_thread import Background, clean_up, stop_if_cancelled
+from switchgear.runtime.backoff import Backoff
 from switchgear.runtime.throttled_log import Throttle
 from switchgear_schemas.errors import SwitchgearError
 
@@ -154,7 +155,7 @@ class GatewayFollower(Follower):
         return age_s is not None and age_s >= self.stale_after_s
 
     async def _run(self) -> None:
-        failures = 0
+        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
             wait_s: float | None = None
             problem: str | None = None
@@ -166,10 +167,10 @@ class GatewayFollower(Follower):
             except Exception as error:  # noqa: BLE001 - whatever the error, the follower tries again
                 problem = f"the gateway at {self._gateway.url} can't be followed: {str(error) or 'no answer in time'}"
             stop_if_cancelled()
-            pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**failures)
+            pause = backoff.next_s()
             if time.monotonic() - self._connected_at > pause:  # it worked for a while
-                failures, pause = 0, _FIRST_PAUSE_S
-            failures = min(failures + 1, 30)
+                backoff.reset()
+                pause = backoff.next_s()
             if problem is not None and problem != self._last_error:
                 log.warning("%s; trying again", problem)
             self._last_error = problem

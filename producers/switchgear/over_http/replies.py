@@ -17,7 +17,7 @@ _REFUSED: Final = frozenset({400, 415, 422})
 
 
 @dataclass(slots=True)
-class Reply:
+class GatewayReply:
     """The answer. Events that it doesn't mention were acknowledged."""
 
     rejected: dict[int, str] = field(default_factory=dict)
@@ -45,17 +45,17 @@ class _Rejected(msgspec.Struct):
     reason: str = ""
 
 
-class _Taken(msgspec.Struct):
+class _TakenBody(msgspec.Struct):
     accepted: int
     rejected: list[_Rejected] = []
     unknown: list[int] = []
     warnings: list[str] = []
 
 
-_decode: Final = msgspec.json.Decoder(_Taken).decode
+_decode: Final = msgspec.json.Decoder(_TakenBody).decode
 
 
-def read_reply(gateway: Gateway, status: int, headers: Mapping[str, str], body: bytes, count: int) -> Reply:
+def read_reply(gateway: Gateway, status: int, headers: Mapping[str, str], body: bytes, count: int) -> GatewayReply:
     """Return what an answer says about the ``count`` events of a request."""
     taken = _taken(body) if status in {200, 503} else None
     if taken is not None:
@@ -64,29 +64,29 @@ def read_reply(gateway: Gateway, status: int, headers: Mapping[str, str], body: 
         return reply
     problem = gateway.problem(status, body)
     if status in _REFUSED or (status == 413 and count == 1):
-        return Reply(rejected=dict.fromkeys(range(count), problem))
+        return GatewayReply(rejected=dict.fromkeys(range(count), problem))
     if status == 413:
-        return Reply(again=[*range(count)], problem=problem, split=True, wait_s=0.0)
+        return GatewayReply(again=[*range(count)], problem=problem, split=True, wait_s=0.0)
     wait_s = retry_after_s(headers)
     if status == 429:
-        return Reply(again=[*range(count)], problem=problem, wait_s=wait_s)
+        return GatewayReply(again=[*range(count)], problem=problem, wait_s=wait_s)
     if status in {401, 403}:
-        return Reply(again=[*range(count)], problem=problem, down=True, denied=True, wait_s=DENIED_RETRY_S)
+        return GatewayReply(again=[*range(count)], problem=problem, down=True, denied=True, wait_s=DENIED_RETRY_S)
     if status == 200:
         problem = f"the answer of {gateway.url} is not that of a gateway"
-    return Reply(
+    return GatewayReply(
         again=[*range(count)], resent=status == 408 or status >= 500, problem=problem, down=True, wait_s=wait_s
     )
 
 
-def not_reached(problem: str, count: int, *, sent: bool) -> Reply:
+def not_reached(problem: str, count: int, *, sent: bool) -> GatewayReply:
     """Return the reply to a request that got no answer. ``sent``: the gateway may have it."""
-    return Reply(again=[*range(count)], resent=sent, problem=problem, down=True)
+    return GatewayReply(again=[*range(count)], resent=sent, problem=problem, down=True)
 
 
 def _by_event(
-    gateway: Gateway, status: int, headers: Mapping[str, str], body: bytes, taken: _Taken, count: int
-) -> Reply:
+    gateway: Gateway, status: int, headers: Mapping[str, str], body: bytes, taken: _TakenBody, count: int
+) -> GatewayReply:
     rejected = {each.index: each.reason for each in taken.rejected if 0 <= each.index < count}
     unknown = {index for index in taken.unknown if 0 <= index < count}
     if taken.accepted + len(rejected) + len(unknown) < count:
@@ -94,16 +94,16 @@ def _by_event(
         unknown |= _after(rejected, unknown, count)
     again = sorted(unknown)
     if status == 200 and (rejected or not again):
-        return Reply(rejected, again, resent=bool(again))
+        return GatewayReply(rejected, again, resent=bool(again))
     problem = gateway.problem(status, body)
-    return Reply(rejected, again, resent=True, problem=problem, down=True, wait_s=retry_after_s(headers))
+    return GatewayReply(rejected, again, resent=True, problem=problem, down=True, wait_s=retry_after_s(headers))
 
 
 def _after(rejected: Iterable[int], unknown: set[int], count: int) -> set[int]:
     return set(range(max(rejected, default=-1) + 1, count)) - unknown
 
 
-def _taken(body: bytes) -> _Taken | None:
+def _taken(body: bytes) -> _TakenBody | None:
     try:
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):

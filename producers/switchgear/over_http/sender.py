@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
-import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -19,8 +18,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from switchgear.emitter.record_batch import PartitionQueue, RecordBatch, singles, total
 from switchgear.emitter.sender import Sender
 from switchgear.over_http.gateway import KEEP_ALIVE_S, Gateway
-from switchgear.over_http.replies import Reply, not_reached, read_reply
+from switchgear.over_http.replies import GatewayReply, not_reached, read_reply
 from switchgear.runtime.background_thread import clean_up, stop_if_cancelled
+from switchgear.runtime.backoff import Backoff
 from switchgear.runtime.throttled_log import BoundedLog
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class GatewaySender(Sender):
         self._client: httpx.AsyncClient | None = None
         self._used_at = 0.0
         self._most = MOST_EVENTS
-        self._failures = 0
+        self._backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, spread=(0.5, 1.0))
         self._warned = BoundedLog(log)
 
     @property
@@ -112,7 +112,7 @@ class GatewaySender(Sender):
         else:
             await self._failed(reply)
 
-    async def _post(self, batches: list[RecordBatch]) -> Reply:
+    async def _post(self, batches: list[RecordBatch]) -> GatewayReply:
         import httpx  # noqa: PLC0415 - see Gateway.client
 
         count = total(batches)
@@ -150,7 +150,7 @@ class GatewaySender(Sender):
     def _away(self, error: Exception) -> str:
         return f"the gateway at {self._gateway.url} can't be reached: {str(error) or type(error).__name__}"
 
-    def _take(self, reply: Reply, batches: list[RecordBatch]) -> None:
+    def _take(self, reply: GatewayReply, batches: list[RecordBatch]) -> None:
         """Settle each record as the reply says, and put those to send again back in front."""
         queue = self._queue
         for warning in reply.warnings[:_MOST_WARNINGS]:
@@ -180,11 +180,12 @@ class GatewaySender(Sender):
         if not self._up:
             log.info("the gateway at %s can be reached again", self._gateway.url)
         self._up = True
-        self._failures = self.failed_attempts = 0
+        self._backoff.reset()
+        self.failed_attempts = 0
         self._most = min(2 * self._most, MOST_EVENTS)
         self._space.set()
 
-    async def _failed(self, reply: Reply) -> None:
+    async def _failed(self, reply: GatewayReply) -> None:
         assert reply.problem is not None
         worked = self._up
         self._up = not reply.down
@@ -195,15 +196,14 @@ class GatewaySender(Sender):
         if reply.split:
             self._most = max(1, len(reply.again) // 2)
             return
-        pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**self._failures) * random.uniform(0.5, 1)  # noqa: S311 - spreads clients
-        self._failures = min(self._failures + 1, 30)
+        pause = self._backoff.next_s()
         if reply.wait_s is not None:
             pause = min(reply.wait_s, _LONGEST_WAIT_S) + min(pause, reply.wait_s)
         elif worked and reply.down:
             pause = 0.0  # perhaps the gateway only closed an idle connection
         self._note(reply.problem, pause)
         if pause and await self._paused(pause):
-            self._failures = 0
+            self._backoff.reset()
 
 
 def take(waiting: deque[RecordBatch], most: int) -> list[RecordBatch]:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, ParamSpec, TypeVar
 
+from switchgear.runtime.backoff import Backoff
 from switchgear.runtime.fork import blocking_work, call_in_child
 from switchgear.runtime.kafka_log import ours
 from switchgear_schemas.errors import SwitchgearError
@@ -190,19 +191,19 @@ class Background:
                 callback()
 
     async def _keep(self, name: str, job: Job) -> None:
-        pause = _FIRST_PAUSE_S
+        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         while True:
             try:
                 # It needs a task of its own: in CPython 3.11 and 3.12 a failed task group leaves its task as if cancelled.
                 await asyncio.create_task(job())
             except (Exception, asyncio.CancelledError) as error:
                 stop_if_cancelled()
+                pause = backoff.next_s()
                 self.deaths[name] = f"{type(error).__name__}: {error}"
                 log.exception("%s failed and is started again in %.1f s", name, pause)
             else:
                 return
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def _reset_in_child(self) -> None:
         _inherited.append((self._thread, self._loop))

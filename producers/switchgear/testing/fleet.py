@@ -19,7 +19,7 @@ from switchgear.arguments import OptionError
 from switchgear.client import Switchgear
 from switchgear.emitter.encode import encode_fields
 from switchgear.fleet.policy_overrides import sets_glob
-from switchgear.fleet.registry import Policies
+from switchgear.fleet.registry import PolicySource
 from switchgear.testing.fakes import MemoryEmitter, MemoryFollower
 from switchgear.testing.log import MemoryLog
 from switchgear.testing.worker import MemoryWorker, create_topics
@@ -79,7 +79,7 @@ class FakeClock:
         self._elapsed += seconds
 
 
-FleetPolicies = BreakerPolicy | Mapping[str, BreakerPolicy] | Callable[[str], BreakerPolicy] | Policies
+FleetPolicies = BreakerPolicy | Mapping[str, BreakerPolicy] | Callable[[str], BreakerPolicy] | PolicySource
 """One policy for all tools, policies by tool name (others have the default), a function, or a policy set. Only a policy set has policies
 for families, too; the others leave the default in force."""
 _PARTITIONS: Final = 4

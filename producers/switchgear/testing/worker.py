@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from switchgear.fleet import Changes, FleetFold, Known, PublishedCircuit, read_published
-from switchgear.fleet.registry import Policies
+from switchgear.fleet.registry import PolicySource
 from switchgear.fleet.rows import applied
 from switchgear.testing.log import MemoryLog
 from switchgear_schemas.families import DEFAULT_PATTERN
@@ -34,7 +34,7 @@ class MemoryWorker:
     """
 
     def __init__(
-        self, log: MemoryLog, policies: Policies, *, names: TopicNames, family_pattern: str = DEFAULT_PATTERN
+        self, log: MemoryLog, policies: PolicySource, *, names: TopicNames, family_pattern: str = DEFAULT_PATTERN
     ) -> None:
         self.log = log
         self.names = names

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import random
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
@@ -13,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp
 
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear_gateway.circuits.hub import CircuitHub, Follower
 from switchgear_gateway.circuits.stream import circuit_stream, snapshot_json
 from switchgear_gateway.circuits.visibility import CircuitFilter
@@ -58,7 +58,7 @@ class CircuitRoutes(Handlers):
         self._tenant_tools.on_change = self._hub.wake
         self._family_pattern = shared.family_pattern
         self._max_streams = max_streams
-        self._bodies: OrderedDict[CircuitFilter, _Snapshot] = OrderedDict()
+        self._bodies = BoundedDict[CircuitFilter, _Snapshot](_SNAPSHOTS)
 
     @property
     def streams(self) -> int:
@@ -163,10 +163,8 @@ class CircuitRoutes(Handlers):
         changes = self._hub.changes
         found = self._bodies.get(seen)
         if found is None or found.cursor != changes.cursor:
-            found = self._bodies[seen] = _Snapshot(self._hub, seen)
-        self._bodies.move_to_end(seen)
-        if len(self._bodies) > _SNAPSHOTS:
-            self._bodies.popitem(last=False)
+            found = _Snapshot(self._hub, seen)
+        self._bodies[seen] = found  # the newest
         return found
 
 

@@ -9,11 +9,11 @@ run was long, says nothing about that call: waiting for it would make the eviden
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
 
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear_gateway.otlp.executions import SESSION, USER, session_of, user_of
 from switchgear_gateway.otlp.grouping import MOST_REMEMBERED, CountedCall, span_key
 from switchgear_gateway.otlp.records import Span, text, whole
@@ -83,10 +83,9 @@ class TraceContext:
     """
 
     def __init__(self, *, remembered: int = MOST_REMEMBERED) -> None:
-        self._remembered = remembered
-        self._seen: OrderedDict[bytes, None] = OrderedDict()
-        self._persons: OrderedDict[bytes, _Person] = OrderedDict()  # of spans and of traces
-        self._tokens: OrderedDict[bytes, _Tokens] = OrderedDict()  # of models under a span
+        self._seen = BoundedDict[bytes, None](remembered)
+        self._persons = BoundedDict[bytes, _Person](remembered)  # of spans and of traces
+        self._tokens = BoundedDict[bytes, _Tokens](remembered)  # of models under a span
 
     def note(self, tenant: str, spans: Iterable[Span], tools: Container[bytes]) -> None:
         """Note what the spans of one request say. A span that was noted before changes nothing.
@@ -100,7 +99,7 @@ class TraceContext:
             key = span_key(tenant, span.trace_id, span.span_id)
             if len(span.trace_id) != 16 or len(span.span_id) != 8 or key in self._seen:
                 continue
-            self._put(self._seen, key, None)
+            self._seen[key] = None
             if not _NAMES.isdisjoint(span.attributes):
                 self._note_person(key, span_key(tenant, span.trace_id, b""), span)
             tokens = tokens_of(span) or self._tokens.get(key)
@@ -130,20 +129,14 @@ class TraceContext:
     def _note_person(self, key: bytes, trace: bytes, span: Span) -> None:
         found = _Person(session_of(span.attributes), user_of(span.attributes))
         known = self._persons.get(trace, _NOBODY)
-        self._put(self._persons, key, found)
-        self._put(self._persons, trace, _Person(_agreed(known.session, found.session), _agreed(known.user, found.user)))
+        self._persons[key] = found
+        self._persons[trace] = _Person(_agreed(known.session, found.session), _agreed(known.user, found.user))
 
     def _add(self, key: bytes, of: bytes, tokens: _Tokens) -> None:
         """Add the tokens of the span ``of`` to those of ``key``, which is the same span or its parent."""
         self._tokens.pop(of, None)
         known = self._tokens.get(key, (0, 0))
-        self._put(self._tokens, key, (min(known[0] + tokens[0], MOST_TOKENS), min(known[1] + tokens[1], MOST_TOKENS)))
-
-    def _put(self, known: OrderedDict[bytes, V], key: bytes, value: V) -> None:
-        known[key] = value
-        known.move_to_end(key)
-        if len(known) > self._remembered:
-            known.popitem(last=False)
+        self._tokens[key] = min(known[0] + tokens[0], MOST_TOKENS), min(known[1] + tokens[1], MOST_TOKENS)
 
 
 def tokens_of(span: Span) -> _Tokens | None:

@@ -15,11 +15,12 @@ spans of a trace have to arrive there. Of one trace 256 spans wait.
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear_gateway.otlp.executions import plain_name
 from switchgear_gateway.otlp.records import CLIENT, SERVER, Span, text
 from switchgear_gateway.otlp.submission import Sender
@@ -109,20 +110,12 @@ class _Waiting(NamedTuple):
     call: SeenCall
 
 
-class _Recent(OrderedDict[bytes, frozenset[str]]):
-    """The last keys with the tools noted for each. The oldest makes room for the newest."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._most = most
+class _Recent(BoundedDict[bytes, frozenset[str]]):
+    """The last keys with the tools noted for each."""
 
     def note(self, key: bytes, tools: frozenset[str]) -> None:
         known = self.get(key, frozenset())
-        if len(known) < _MOST_TOOLS:
-            self[key] = known | tools
-        self.move_to_end(key)
-        if len(self) > self._most:
-            self.popitem(last=False)
+        self[key] = known | tools if len(known) < _MOST_TOOLS else known
 
     def has(self, key: bytes, tool: str) -> bool:
         return tool in self.get(key, ())
@@ -151,9 +144,8 @@ class CallWindow:
         self._most_waiting = most_waiting
         self._counted = _Recent(remembered)  # spans of counted calls
         self._covered = _Recent(remembered)  # ancestors of counted calls, which may arrive later
-        self._parents: OrderedDict[bytes, bytes] = OrderedDict()
-        self._times: OrderedDict[_CallId, _Times] = OrderedDict()  # of the last counted call with each id
-        self._remembered = remembered
+        self._parents = BoundedDict[bytes, bytes](remembered)
+        self._times = BoundedDict[_CallId, _Times](remembered)  # of the last counted call with each id
         self._waiting: dict[bytes, list[_Waiting]] = {}
         self._number_waiting = 0
         self.copies = 0
@@ -263,8 +255,6 @@ class CallWindow:
         for each in members:
             if each.call_id:
                 self._times[each.identity] = each.times
-                if len(self._times) > self._remembered:
-                    self._times.popitem(last=False)
             self._counted.note(each.key, frozenset({each.tool}))
             for ancestor in self.ancestors(each.key):
                 self._covered.note(ancestor, frozenset({each.tool}))
@@ -273,9 +263,6 @@ class CallWindow:
 
     def _note_parent(self, key: bytes, parent: bytes) -> None:
         self._parents[key] = parent
-        self._parents.move_to_end(key)
-        if len(self._parents) > self._remembered:
-            self._parents.popitem(last=False)
         tools = self._covered.get(key)
         if tools:  # a span between a counted call and an ancestor that is still to come
             for ancestor in self.ancestors(key):

@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from switchgear_gateway.bodies import Budget, Held, unpacked
 from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES
-from switchgear_gateway.otlp.ingest import Answer, Ingest, cost_of_calls
+from switchgear_gateway.otlp.ingest import Ingest, IngestAnswer, cost_of_calls
 from switchgear_gateway.otlp.submission import NotAllowedError, Sender, SenderOf, TryAgainError
 from switchgear_gateway.otlp.unreadable import Encoding, TooManyRecordsError, UnreadableBodyError
 from switchgear_http.limits import InProgress, network_of
@@ -22,7 +22,7 @@ from switchgear_http.problem import ProblemError
 from switchgear_schemas.errors import SwitchgearError
 
 Context = grpc.aio.ServicerContext[Any, Any]
-Take = Callable[[bytes, Encoding, Sender], Awaitable[Answer]]
+Take = Callable[[bytes, Encoding, Sender], Awaitable[IngestAnswer]]
 
 _MOST_CALLS: Final = 64
 _MOST_CALLS_OF_TOKEN: Final = 32
@@ -89,7 +89,7 @@ class _Receiver:
             found.partial_success.error_message = answer.reasons
         return found.SerializeToString()
 
-    async def _taken(self, take: Take, messages: AsyncIterator[bytes], context: Context) -> Answer:
+    async def _taken(self, take: Take, messages: AsyncIterator[bytes], context: Context) -> IngestAnswer:
         headers = {str(key): value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
         try:
             with self._unknown.request(_address(context.peer())):

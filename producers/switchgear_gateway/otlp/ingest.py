@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Final, NamedTuple
 
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_gateway.otlp.calls import Calls, R, calls_in_logs, calls_in_traces
 from switchgear_gateway.otlp.context import TraceContext
@@ -20,7 +20,7 @@ from switchgear_gateway.otlp.grouping import MOST_REMEMBERED, CallWindow, Counte
 from switchgear_gateway.otlp.parts import parts_of
 from switchgear_gateway.otlp.records import Log, Span
 from switchgear_gateway.otlp.sources import IngestCounts
-from switchgear_gateway.otlp.submission import Result, Sender, TryAgainError
+from switchgear_gateway.otlp.submission import Sender, SubmitResult, TryAgainError
 from switchgear_gateway.otlp.unreadable import Encoding
 from switchgear_http.turns import Turn
 from switchgear_schemas import ToolExecution
@@ -55,7 +55,7 @@ def cost_of_calls(body: bytes) -> int:
     return min(_BATCH_FACTOR * len(body), _MOST_BYTES)
 
 
-class Answer(NamedTuple):
+class IngestAnswer(NamedTuple):
     """The answer to a request that was taken."""
 
     rejected: int
@@ -65,7 +65,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Batch:
+class _Outgoing:
     """Executions to send, and what to do when one of them was not acknowledged."""
 
     executions: list[ToolExecution] = field(default_factory=list)
@@ -94,8 +94,8 @@ class Ingest:
         self._context = TraceContext()
         self._outages_in_text = outages_in_text
         self._clock = clock
-        self._logged: OrderedDict[bytes, None] = OrderedDict()
-        self._unknown: OrderedDict[bytes, None] = OrderedDict()
+        self._logged = BoundedDict[bytes, None](MOST_REMEMBERED)
+        self._unknown = BoundedDict[bytes, None](MOST_REMEMBERED)
         self._unsent: list[tuple[CountedCall, int]] = []
         self.counts = IngestCounts()
 
@@ -109,7 +109,7 @@ class Ingest:
         """The time, by the clock, of the oldest call that isn't sent yet although its request was answered. None if all are."""
         return 0.0 if self._unsent else self._window.waiting_since
 
-    async def traces(self, body: bytes, encoding: Encoding, sender: Sender, *, resent: bool = False) -> Answer:
+    async def traces(self, body: bytes, encoding: Encoding, sender: Sender, *, resent: bool = False) -> IngestAnswer:
         """Send the tool calls among the spans of a request.
 
         Args:
@@ -124,7 +124,7 @@ class Ingest:
         """
         return await self._taken(calls_in_traces, self._count_spans, body, encoding, sender, resent=resent)
 
-    async def logs(self, body: bytes, encoding: Encoding, sender: Sender, *, resent: bool = False) -> Answer:
+    async def logs(self, body: bytes, encoding: Encoding, sender: Sender, *, resent: bool = False) -> IngestAnswer:
         """Send the tool calls among the log records of a request.
 
         Args:
@@ -142,13 +142,13 @@ class Ingest:
     async def _taken(
         self,
         read: Callable[[bytes, Encoding], Calls[R]],
-        counting: Callable[[Calls[R], Sender, _Batch, Turn], Awaitable[None]],
+        counting: Callable[[Calls[R], Sender, _Outgoing, Turn], Awaitable[None]],
         body: bytes,
         encoding: Encoding,
         sender: Sender,
         *,
         resent: bool,
-    ) -> Answer:
+    ) -> IngestAnswer:
         """Take a request part by part. The calls of a small one, and of most large ones, are counted and sent together."""
         turn, most = Turn(), min(max(_BATCH_BYTES, _BATCH_FACTOR * len(body)), _MOST_BYTES)
         rejected, reasons = 0, dict[str, None]()
@@ -163,30 +163,30 @@ class Ingest:
                 rejected += answer.rejected
                 reasons[answer.reasons] = None
                 found = Calls()
-        return Answer(rejected, "; ".join(filter(None, reasons))[:500])
+        return IngestAnswer(rejected, "; ".join(filter(None, reasons))[:500])
 
     async def _counted(
         self,
         found: Calls[R],
-        counting: Callable[[Calls[R], Sender, _Batch, Turn], Awaitable[None]],
+        counting: Callable[[Calls[R], Sender, _Outgoing, Turn], Awaitable[None]],
         sender: Sender,
         turn: Turn,
         *,
         resent: bool,
-    ) -> Answer:
+    ) -> IngestAnswer:
         """Count and send some calls. If the request is given up meanwhile, they count when they arrive again."""
-        batch = _Batch()
+        batch = _Outgoing()
         try:
             await counting(found, sender, batch, turn)
             return await self._sent(batch, sender, found.reasons, turn, resent=resent)
         except asyncio.CancelledError:
             for execution in batch.executions:
-                _note(self._unknown, execution.metric_id.bytes)
+                self._unknown[execution.metric_id.bytes] = None
             for undo in batch.undo:
                 undo()
             raise
 
-    async def _count_spans(self, found: Calls[Span], sender: Sender, batch: _Batch, turn: Turn) -> None:
+    async def _count_spans(self, found: Calls[Span], sender: Sender, batch: _Outgoing, turn: Turn) -> None:
         """Put the calls that count now into ``batch``."""
         self.counts.records += len(found.records)
         for span in found.unmatched:
@@ -206,14 +206,14 @@ class Ingest:
             batch.executions += [each.execution for each in await self._completed(of_trace, turn)]
             await turn.pause()
 
-    async def _count_logs(self, found: Calls[Log], sender: Sender, batch: _Batch, turn: Turn) -> None:
+    async def _count_logs(self, found: Calls[Log], sender: Sender, batch: _Outgoing, turn: Turn) -> None:
         """Put the calls that were not sent before into ``batch``."""
         self.counts.records += len(found.records)
         for _, execution in found.executions:
             key = sender.tenant.encode() + execution.metric_id.bytes
             if key in self._logged:
                 continue
-            _note(self._logged, key)
+            self._logged[key] = None
             batch.undo.append(partial(self._logged.pop, key, None))
             batch.executions.append(self._judged(execution))
             await turn.pause()
@@ -291,7 +291,9 @@ class Ingest:
             self.counts.lost += len(failed) - len(kept)
             _warnings.warning("tool calls from traces were dropped because they could not be sent")
 
-    async def _sent(self, batch: _Batch, sender: Sender, reasons: list[str], turn: Turn, *, resent: bool) -> Answer:
+    async def _sent(
+        self, batch: _Outgoing, sender: Sender, reasons: list[str], turn: Turn, *, resent: bool
+    ) -> IngestAnswer:
         """Send a batch in two parts: those that an earlier attempt left unknown are marked as resent."""
         unusable, refused_later = len(reasons), 0
         again: list[int] = []
@@ -302,7 +304,7 @@ class Ingest:
             again += [part[index] for index in refused]
             retry_after_s = max(retry_after_s, result.retry_after_s or 0.0)
             for index in result.unknown:
-                _note(self._unknown, batch.executions[part[index]].metric_id.bytes)
+                self._unknown[batch.executions[part[index]].metric_id.bytes] = None
             refused_later += len(result.rejected)
             reasons += [reason for _, reason in result.rejected]
         for index in again:
@@ -312,33 +314,27 @@ class Ingest:
         await self._refused(sender, reasons, turn)
         if again:
             raise TryAgainError(f"{len(again)} tool calls were not acknowledged.", retry_after_s=retry_after_s)
-        return Answer(unusable + refused_later, "; ".join(dict.fromkeys(reasons[: 10 * _MOST_REASONS]))[:500])
+        return IngestAnswer(unusable + refused_later, "; ".join(dict.fromkeys(reasons[: 10 * _MOST_REASONS]))[:500])
 
     async def _refused(self, sender: Sender, reasons: Iterable[str], turn: Turn) -> None:
         for reason in reasons:
             self.counts.refused.note(sender.tenant, reason.partition(", got ")[0])
             await turn.pause()
 
-    def _parts(self, batch: _Batch, *, resent: bool) -> list[tuple[list[int], bool]]:
+    def _parts(self, batch: _Outgoing, *, resent: bool) -> list[tuple[list[int], bool]]:
         parts: dict[bool, list[int]] = {False: [], True: []}
         for index, execution in enumerate(batch.executions):
             parts[resent or execution.metric_id.bytes in self._unknown].append(index)
         return [(part, marked) for marked, part in parts.items() if part]
 
-    async def _submitted(self, executions: Sequence[ToolExecution], sender: Sender, *, resent: bool) -> Result:
+    async def _submitted(self, executions: Sequence[ToolExecution], sender: Sender, *, resent: bool) -> SubmitResult:
         everything = tuple(range(len(executions)))
         try:
             async with asyncio.timeout(_SUBMIT_LIMIT_S):
                 return await sender.submit(executions, resent=resent)
         except TimeoutError:
             _warnings.warning("tool calls from traces were not acknowledged in time")
-            return Result(unknown=everything)
+            return SubmitResult(unknown=everything)
         except Exception as error:  # noqa: BLE001 - whatever failed, the exporter has to send them again
             _warnings.warning("tool calls from traces could not be sent", error)
-            return Result(unknown=everything)
-
-
-def _note(recent: OrderedDict[bytes, None], key: bytes) -> None:
-    recent[key] = None
-    if len(recent) > MOST_REMEMBERED:
-        recent.popitem(last=False)
+            return SubmitResult(unknown=everything)

@@ -33,7 +33,7 @@ _MOST_UNCOMMITTED: Final = 1_000
 """Polls whose calls may wait at the same time."""
 
 
-class _Taken(NamedTuple):
+class _PollEnd(NamedTuple):
     """The end of a poll."""
 
     at: float
@@ -69,7 +69,7 @@ class OtlpTopics:
         self._sender = sender
         self._group = group
         self._topics = dict(topics or {SPANS_TOPIC: "spans", LOGS_TOPIC: "logs"})
-        self._uncommitted: deque[_Taken] = deque(maxlen=_MOST_UNCOMMITTED)
+        self._uncommitted: deque[_PollEnd] = deque(maxlen=_MOST_UNCOMMITTED)
         self._assigned_at: dict[TopicPartition, float] = {}
         self._consumer: Any = None
         self.skipped = 0
@@ -100,7 +100,7 @@ class OtlpTopics:
             await self._take_all(partition, records)
         if polled:
             ends = {partition: records[-1].offset + 1 for partition, records in polled.items()}
-            self._uncommitted.append(_Taken(time.monotonic(), ends))
+            self._uncommitted.append(_PollEnd(time.monotonic(), ends))
         await self.commit()
 
     async def _take_all(self, partition: TopicPartition, records: Sequence[Any]) -> None:

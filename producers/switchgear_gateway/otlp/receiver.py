@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from switchgear_gateway.bodies import Budget, read_body
 from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES
-from switchgear_gateway.otlp.ingest import Answer, Ingest, cost_of_calls
+from switchgear_gateway.otlp.ingest import Ingest, IngestAnswer, cost_of_calls
 from switchgear_gateway.otlp.submission import Sender, TryAgainError
 from switchgear_gateway.otlp.unreadable import Encoding, TooManyRecordsError, UnreadableBodyError
 from switchgear_http.middleware import principal_of
@@ -61,8 +61,8 @@ class OtlpReceiver(Handlers):
     async def _answered(
         self,
         request: Request,
-        take: Callable[[bytes, Encoding, Sender], Awaitable[Answer]],
-        response: Callable[[Answer], Message],
+        take: Callable[[bytes, Encoding, Sender], Awaitable[IngestAnswer]],
+        response: Callable[[IngestAnswer], Message],
     ) -> Response:
         try:
             sender = self._sender_of(principal_of(request.scope))
@@ -87,7 +87,7 @@ def _encoding(request: Request) -> Encoding:
     return found
 
 
-def _trace_response(answer: Answer) -> Message:
+def _trace_response(answer: IngestAnswer) -> Message:
     found = ExportTraceServiceResponse()
     if answer.rejected:
         found.partial_success.rejected_spans = answer.rejected
@@ -95,7 +95,7 @@ def _trace_response(answer: Answer) -> Message:
     return found
 
 
-def _log_response(answer: Answer) -> Message:
+def _log_response(answer: IngestAnswer) -> Message:
     found = ExportLogsServiceResponse()
     if answer.rejected:
         found.partial_success.rejected_log_records = answer.rejected

@@ -11,7 +11,7 @@ from switchgear_schemas.errors import SwitchgearError
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SubmitResult:
     """What happened to a batch of executions. Those that are neither rejected nor unknown were acknowledged.
 
     Args:
@@ -28,7 +28,7 @@ class Result:
 class Submit(Protocol):
     """Send executions, and return when Kafka has acknowledged them."""
 
-    def __call__(self, executions: Sequence[ToolExecution], *, resent: bool) -> Awaitable[Result]:
+    def __call__(self, executions: Sequence[ToolExecution], *, resent: bool) -> Awaitable[SubmitResult]:
         """Send a batch.
 
         Args:

@@ -14,6 +14,7 @@ from switchgear_alerts.durations import Duration
 from switchgear_alerts.messages import Change, Message
 from switchgear_alerts.receivers.base import JSON_TYPE, Context, PlainUrlOptions, to_json
 from switchgear_alerts.secret import Secret
+from switchgear_schemas.times import rfc3339
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
@@ -104,10 +105,10 @@ def alert(change: Change, labels: Mapping[str, str], console_url: str | None) ->
             "description": " ".join(texts.sentences(change)),
             "incident": change.incident,
         },
-        "startsAt": texts.rfc3339(change.opened_at),
+        "startsAt": rfc3339(change.opened_at),
     }
     if change.kind == "resolved":
-        found["endsAt"] = texts.rfc3339(max(change.at, change.opened_at + 0.001))
+        found["endsAt"] = rfc3339(max(change.at, change.opened_at + 0.001))
     if (link := texts.console_link(console_url, [change])) is not None:
         found["generatorURL"] = link
     return found

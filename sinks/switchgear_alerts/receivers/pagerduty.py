@@ -11,6 +11,7 @@ from switchgear_alerts.receivers.base import JSON_TYPE, Context, OnceReceiver, P
 from switchgear_alerts.receivers.fitting import fitted, json_bytes
 from switchgear_alerts.receivers.webhook import incident
 from switchgear_alerts.secret import Secret
+from switchgear_schemas.times import rfc3339
 
 _LONGEST_SUMMARY = 1024
 _MOST_BYTES = 400_000
@@ -87,7 +88,7 @@ def _trigger(message: Message, changes: Sequence[Change], context: Context) -> d
             "summary": f"{summary}: {why}"[:_LONGEST_SUMMARY] if why else summary[:_LONGEST_SUMMARY],
             "source": context.source,
             "severity": texts.worst(changes),
-            "timestamp": texts.rfc3339(min(change.opened_at for change in changes)),
+            "timestamp": rfc3339(min(change.opened_at for change in changes)),
             "component": (changes[0].facts.tool_name if alone is not None else context.source)[:255],
             "group": (changes[0].facts.family or context.source)[:255],
             "class": "circuit open",

@@ -14,6 +14,7 @@ from switchgear_alerts.errors import AlertsFileError
 from switchgear_alerts.messages import Change, Message
 from switchgear_alerts.receivers.base import Context, OnceReceiver, PlainUrlOptions, to_json
 from switchgear_alerts.secret import Secret
+from switchgear_schemas.times import rfc3339
 
 SHORTEST_KEY: Final = 24
 LONGEST_KEY: Final = 64
@@ -75,8 +76,8 @@ def payload(message: Message, console_url: str | None) -> dict[str, Any]:
     if message.digest is not None:
         digest = message.digest
         data |= {
-            "since": texts.rfc3339(digest.since),
-            "until": texts.rfc3339(digest.until),
+            "since": rfc3339(digest.since),
+            "until": rfc3339(digest.until),
             "opens": digest.opens,
             "open_now": list(digest.open_now),
             "circuits": [
@@ -88,7 +89,7 @@ def payload(message: Message, console_url: str | None) -> dict[str, Any]:
         data["incidents"] = [incident(change) for change in message.changes]
     if (link := texts.console_link(console_url, message.changes)) is not None:
         data["console_url"] = link
-    return {"type": f"switchgear.{event_name(message)}", "timestamp": texts.rfc3339(message.created_at), "data": data}
+    return {"type": f"switchgear.{event_name(message)}", "timestamp": rfc3339(message.created_at), "data": data}
 
 
 def event_name(message: Message) -> str:
@@ -119,8 +120,8 @@ def incident(change: Change) -> dict[str, Any]:
         "actor": facts.actor,
         "flapping": change.flapping,
         "opens": change.opens,
-        "opened_at": texts.rfc3339(change.opened_at),
-        "at": texts.rfc3339(change.at),
-        "next_probe_at": None if facts.open_until is None else texts.rfc3339(facts.open_until),
+        "opened_at": rfc3339(change.opened_at),
+        "at": rfc3339(change.at),
+        "next_probe_at": None if facts.open_until is None else rfc3339(facts.open_until),
     }
     return {name: value for name, value in found.items() if value is not None}

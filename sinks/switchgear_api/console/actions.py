@@ -21,7 +21,7 @@ from switchgear_api.answers import BadRequestError, ConflictError, json_answer
 from switchgear_api.console.audit import Action, Audit
 from switchgear_api.console.board import Boards
 from switchgear_api.console.figures import utc_now
-from switchgear_api.console.fleet import FleetCircuits
+from switchgear_api.console.fleet import ConsoleCircuits
 from switchgear_api.console.records import circuit_part, decode_record, iso, no_circuit
 from switchgear_api.operate.command_result import CommandResult
 from switchgear_api.operate.send_command import send_command
@@ -45,7 +45,7 @@ Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_REASON_LENGTH,
 Actor = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 Wait = Annotated[float, msgspec.Meta(ge=0, le=LONGEST_WAIT_S)]
 Expiry = Annotated[float, msgspec.Meta(gt=0, le=LONGEST_S)]
-Given = Literal["force_open", "force_close", "disable", "metrics_only", "close", "reset", "auto"]
+Given = Literal["force_open", "disable", "metrics_only", "close", "reset", "auto"]
 _EXPIRING: Final = frozenset({"force_open", "disable", "metrics_only"})
 _VERB_OF: Final = {"forced_open": "force_open", "disabled": "disable", "metrics_only": "metrics_only"}
 _UNCOMMANDED: Final = {"override": None, "expires_at": None, "next_probe_at": None}
@@ -90,7 +90,7 @@ class Actions(Handlers):
     def __init__(
         self,
         settings: Settings,
-        fleet: FleetCircuits,
+        fleet: ConsoleCircuits,
         boards: Boards,
         audit: Audit,
         mode_of: Callable[[str], Awaitable[Mode]],
@@ -111,11 +111,11 @@ class Actions(Handlers):
         rights.check_all_tenants("Circuits, which all tenants share,")
         rights.check_tool(tool)
         body = await json_body(request, CommandBody, _SAMPLE)
-        verb: Verb = "disable" if body.command == "force_close" else body.command
+        verb = body.command
         if body.expires_in_s is not None and verb not in _EXPIRING:
-            raise BadRequestError(f"{body.command} has no end.", hint="Leave out expires_in_s.")
+            raise BadRequestError(f"{verb} has no end.", hint="Leave out expires_in_s.")
         until = None if body.expires_in_s is None else utc_now() + timedelta(seconds=body.expires_in_s)
-        action = Action.of(request, body.command, circuit_id, body.reason.strip(), actor=body.actor, expires_at=until)
+        action = Action.of(request, verb, circuit_id, body.reason.strip(), actor=body.actor, expires_at=until)
         command = command_of(
             tool_name=tool,
             verb=verb,

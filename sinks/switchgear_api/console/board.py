@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import gzip
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear_api.console.components import Components
 from switchgear_api.console.figures import Figures, read_figures, read_openings, utc_now
-from switchgear_api.console.fleet import FleetCircuits
+from switchgear_api.console.fleet import ConsoleCircuits
 from switchgear_api.console.now import assemble, is_refusing, is_troubled, openings
 from switchgear_api.console.records import iso
 from switchgear_http.problem import encoded
@@ -76,7 +76,7 @@ class Boards:
         settings: ``family_pattern`` is used.
     """
 
-    def __init__(self, store: Store, fleet: FleetCircuits, components: Components, settings: Settings) -> None:
+    def __init__(self, store: Store, fleet: ConsoleCircuits, components: Components, settings: Settings) -> None:
         self.db = Database(store)
         # These queries run all the time. With one thread each, the embedded engine leaves a processor to the streams of changes.
         self._figures = Database(store.client_pool("board", 1, {"max_threads": 1})) if store.embedded else self.db
@@ -87,7 +87,7 @@ class Boards:
         self.renewed: set[tuple[int, str | None, bool]] = set()
         """Window, tenant and circuits of the answers that a stream renews all the time."""
         self._pattern = settings.family_pattern
-        self._snapshots: OrderedDict[tuple[int, str | None, bool], Snapshot] = OrderedDict()
+        self._snapshots = BoundedDict[tuple[int, str | None, bool], Snapshot](_MOST_WINDOWS)
         self._turns: dict[tuple[int, str | None, bool], asyncio.Lock] = {}
 
     async def snapshot(
@@ -111,11 +111,8 @@ class Boards:
             found = self._snapshots.get(key)
             if found is None or found.stale:
                 found = await self._compute(minutes, tenant, circuits=circuits)
-                self._snapshots[key] = found
-                self._snapshots.move_to_end(key)
-            while len(self._snapshots) > _MOST_WINDOWS:
-                oldest, _ = self._snapshots.popitem(last=False)
-                self._turns.pop(oldest, None)
+                if (oldest := self._snapshots.put(key, found)) is not None:
+                    self._turns.pop(oldest[0], None)
         return found
 
     def forget(self) -> None:

@@ -14,7 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from switchgear_api.console.figures import utc_now
-from switchgear_api.console.fleet import FleetCircuits
+from switchgear_api.console.fleet import ConsoleCircuits
 from switchgear_api.console.groups import GroupLook, Progress, look_at
 from switchgear_api.console.problems import Seen, Server, problems, since_when, without_names
 from switchgear_api.console.servers import ask_servers
@@ -39,7 +39,7 @@ class Components:
         kafka: Look at all. Without it nothing is known and nothing is wrong.
     """
 
-    def __init__(self, store: Store, fleet: FleetCircuits, settings: Settings, *, kafka: bool) -> None:
+    def __init__(self, store: Store, fleet: ConsoleCircuits, settings: Settings, *, kafka: bool) -> None:
         self._store = store
         self._fleet = fleet
         self._settings = settings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from types import TracebackType
 from typing import Final, Self
 
@@ -18,7 +17,7 @@ from switchgear_api.console.board import Boards
 from switchgear_api.console.calls import Calls
 from switchgear_api.console.components import Components
 from switchgear_api.console.dead_letters import DeadLetters
-from switchgear_api.console.fleet import FleetCircuits
+from switchgear_api.console.fleet import ConsoleCircuits
 from switchgear_api.console.known import Known
 from switchgear_api.console.live import Live
 from switchgear_api.console.now import fleet_of, is_troubled
@@ -58,7 +57,7 @@ class Console(Handlers):
     """
 
     def __init__(self, store: Store, settings: Settings, *, follow: bool) -> None:
-        self.fleet = FleetCircuits(store, settings, follow=follow)
+        self.fleet = ConsoleCircuits(store, settings, follow=follow)
         self.components = Components(store, self.fleet, settings, kafka=follow)
         self.boards = Boards(store, self.fleet, self.components, settings)
         db = self.boards.db
@@ -78,7 +77,7 @@ class Console(Handlers):
         )
         self._live = Live(self.boards)
         self.boards.position = lambda: self._live.last_id
-        self._of_tenants: OrderedDict[str, Live] = OrderedDict()
+        self._of_tenants: dict[str, Live] = {}
         self._tasks: dict[Live | Components, asyncio.Task[None]] = {}
 
     @property

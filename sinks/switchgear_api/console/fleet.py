@@ -24,7 +24,7 @@ log = structlog.get_logger()
 _CLOSE_LIMIT_S: Final = 3.0
 
 
-class FleetCircuits:
+class ConsoleCircuits:
     """Knows every circuit.
 
     Args:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from switchgear.policies import PolicyError
 from switchgear_api.answers import json_answer
-from switchgear_api.console.fleet import FleetCircuits
+from switchgear_api.console.fleet import ConsoleCircuits
 from switchgear_api.console.policies import EffectivePolicies
 from switchgear_api.operate.known_state import KnownState, commands_wait
 from switchgear_api.parameters import Parameters
@@ -37,7 +37,7 @@ class Known(Handlers):
         settings: The brokers and topics.
     """
 
-    def __init__(self, db: Database, fleet: FleetCircuits, effective: EffectivePolicies, settings: Settings) -> None:
+    def __init__(self, db: Database, fleet: ConsoleCircuits, effective: EffectivePolicies, settings: Settings) -> None:
         self._db = db
         self._fleet = fleet
         self._effective = effective

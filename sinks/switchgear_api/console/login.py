@@ -21,7 +21,7 @@ from switchgear_http.middleware import SESSION, access_of, is_secure
 from switchgear_http.principal import Principal, Role
 from switchgear_http.problem import ProblemError
 from switchgear_http.routing import Handlers, Reply, route
-from switchgear_http.session import Session, check_csrf, cookie_of, session_name, set_cookie
+from switchgear_http.session import LoginSession, check_csrf, cookie_of, session_name, set_cookie
 from switchgear_http.sessions import Sessions
 from switchgear_http.tokens import PREFIX
 from switchgear_schemas.settings import Settings
@@ -148,7 +148,7 @@ class Login(Handlers):
         self._set_cookie(request, answer, session)
         return answer
 
-    def _set_cookie(self, request: Request, answer: Response, session: Session) -> None:
+    def _set_cookie(self, request: Request, answer: Response, session: LoginSession) -> None:
         secure = is_secure(request.scope)
         before = self._sessions.find(Headers(scope=request.scope), secure=secure)
         if before is not None:
@@ -167,7 +167,7 @@ class Login(Handlers):
         answer.headers.append("set-cookie", set_cookie(session_name(secure=secure), "", 0, secure=secure))
         return answer
 
-    def _document(self, principal: Principal, session: Session | None) -> Mapping[str, Any]:
+    def _document(self, principal: Principal, session: LoginSession | None) -> Mapping[str, Any]:
         held = sorted(role for role in Role if principal.may(role))
         return {
             "name": principal.name,

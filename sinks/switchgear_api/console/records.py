@@ -16,11 +16,11 @@ from switchgear_schemas.explain import explain
 
 REFUSING: Final = frozenset({"open", "half_open", "forced_open"})
 """States that refuse calls, some or all of them."""
-VERBS: Final = ("force_open", "force_close", "metrics_only", "auto", "close", "reset")
+VERBS: Final = ("force_open", "disable", "metrics_only", "auto", "close", "reset")
 _COMMAND_OF: Final = {
     "forced_open": "force_open",
     "open": "force_open",
-    "disabled": "force_close",
+    "disabled": "disable",
     "metrics_only": "metrics_only",
 }
 

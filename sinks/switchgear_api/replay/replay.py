@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -18,6 +17,7 @@ from switchgear_api.replay.history import HistoryLine
 from switchgear_schemas.enums import EARLIEST, CircuitState
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.policy import BreakerPolicy
+from switchgear_schemas.times import rfc3339
 from switchgear_schemas.wire import Execution, decode_execution
 
 MAX_PHASES: Final = 64
@@ -254,7 +254,7 @@ def replay(
 def _in_json(transition: Transition, tool_name: str) -> dict[str, Any]:
     until = transition.open_until
     return {
-        "at": _rfc3339(transition.at),
+        "at": rfc3339(transition.at),
         "tool_name": tool_name,
         "circuit_id": transition.circuit_id,
         "previous": transition.previous,
@@ -262,12 +262,8 @@ def _in_json(transition: Transition, tool_name: str) -> dict[str, Any]:
         "generation": transition.generation,
         "attempt": transition.attempt,
         "cause": {name: value for name, value in msgspec.structs.asdict(transition.cause).items() if value is not None},
-        "open_until": None if until is None else _rfc3339(until),
+        "open_until": None if until is None else rfc3339(until),
         "counts": {
             name: value for name, value in msgspec.structs.asdict(transition.counts).items() if name != "rejected"
         },
     }
-
-
-def _rfc3339(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

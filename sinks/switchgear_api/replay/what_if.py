@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from switchgear.breaker import Transition
 from switchgear_api.replay.replay import Fold, circuit_of
 from switchgear_schemas.policy import BreakerPolicy
+from switchgear_schemas.times import rfc3339
 from switchgear_schemas.wire import Execution
 
 MOST_TRANSITIONS: Final = 1_000
@@ -83,7 +83,7 @@ class WhatIf:
 
     def _note(self, transition: Transition, tool: str) -> None:
         if len(self.transitions) < MOST_TRANSITIONS:
-            at = datetime.fromtimestamp(transition.at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            at = rfc3339(transition.at)
             self.transitions.append({"at": at, "tool": tool, "state": transition.state, "rule": transition.cause.rule})
         if transition.state in _REFUSING:
             self._open.setdefault(transition.circuit_id, _Outage(transition.at))

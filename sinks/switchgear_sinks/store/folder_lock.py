@@ -5,18 +5,17 @@ chDB itself only says ``Error initializing EmbeddedServer``. The stores of one p
 
 from __future__ import annotations
 
-import fcntl
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from switchgear_schemas.errors import StoreUnavailableError
+from switchgear_schemas.file_lock import FileLock
 
 LOCK_NAME: Final = "switchgear.lock"
 _guard: Final = threading.Lock()
-_held: Final[dict[Path, tuple[int, int]]] = {}  # folder -> (file descriptor, users in this process)
+_held: Final[dict[Path, tuple[FileLock, int]]] = {}  # folder -> (its lock, users in this process)
 
 
 def acquire(folder: Path, prepare: Callable[[Path], object] | None = None) -> Path:
@@ -32,28 +31,22 @@ def acquire(folder: Path, prepare: Callable[[Path], object] | None = None) -> Pa
         resolved = folder.resolve()
         with _guard:
             if resolved in _held:
-                descriptor, users = _held[resolved]
-                _held[resolved] = (descriptor, users + 1)
+                lock, users = _held[resolved]
+                _held[resolved] = (lock, users + 1)
                 return resolved
-            descriptor = os.open(resolved / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                owner = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
-                os.close(descriptor)
+            lock = FileLock(resolved / LOCK_NAME)
+            if not lock.acquire():
                 raise StoreUnavailableError(
-                    f"The ClickHouse data in {resolved} is open in another process (pid {owner}).",
+                    f"The ClickHouse data in {resolved} is open in another process (pid {lock.holder() or 'unknown'}).",
                     hint="Stop that process, use its HTTP API, or choose another folder with --data-dir.",
-                ) from None
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+                )
             try:
                 if prepare is not None:
                     prepare(resolved)
             except BaseException:
-                os.close(descriptor)
+                lock.release()
                 raise
-            _held[resolved] = (descriptor, 1)
+            _held[resolved] = (lock, 1)
             return resolved
     except OSError as error:
         raise StoreUnavailableError(
@@ -65,9 +58,9 @@ def acquire(folder: Path, prepare: Callable[[Path], object] | None = None) -> Pa
 def release(resolved: Path) -> None:
     """Undo one :func:`acquire`. The last one of the process unlocks the folder."""
     with _guard:
-        descriptor, users = _held[resolved]
+        lock, users = _held[resolved]
         if users > 1:
-            _held[resolved] = (descriptor, users - 1)
+            _held[resolved] = (lock, users - 1)
             return
         del _held[resolved]
-        os.close(descriptor)  # closing unlocks
+        lock.release()

@@ -25,7 +25,7 @@ _WAIT_S: Final = 1.0
 _REPORT_EVERY_S: Final = 5.0
 
 
-class DeadLetters:
+class DeadLetterProducer:
     """A producer for the dead-letter topic. A letter that is sent twice has the same key, so compaction leaves one."""
 
     def __init__(

@@ -10,6 +10,7 @@ from typing import Any, Final
 import structlog
 from clickhouse_connect.driver.client import Client
 
+from switchgear.runtime.backoff import Backoff
 from switchgear_schemas.errors import InvalidExecutionError, SwitchgearError
 from switchgear_schemas.marked_ids import MarkedIds
 from switchgear_sinks.clickhouse_errors import (
@@ -20,7 +21,7 @@ from switchgear_sinks.clickhouse_errors import (
 )
 from switchgear_sinks.store import Store
 from switchgear_sinks.writer.batches import Batch
-from switchgear_sinks.writer.dead_letters import DeadLetters
+from switchgear_sinks.writer.dead_letters import DeadLetterProducer
 from switchgear_sinks.writer.repeated_fields import repeats_a_field
 from switchgear_sinks.writer.resent import drop_resent, note_stored
 from switchgear_sinks.writer.rows import RowMaker, Rows
@@ -65,7 +66,7 @@ class Inserter:
         self,
         store: Store,
         maker: RowMaker,
-        dead: DeadLetters,
+        dead: DeadLetterProducer,
         metrics: WriterMetrics,
         limits: WriterLimits,
         begin: Callable[[], Awaitable[bool]] | None = None,
@@ -105,7 +106,7 @@ class Inserter:
 
     async def _retried(self, attempt: Callable[[], Awaitable[bool]], fence: Callable[[], Awaitable[None]]) -> None:
         """Run ``attempt`` until it returns True. Wait between failures, longer each time."""
-        wait, failing = self._limits.retry_first_s, False
+        backoff, failing = Backoff(self._limits.retry_first_s, self._limits.retry_longest_s), False
         try:
             while True:
                 await fence()
@@ -123,15 +124,15 @@ class Inserter:
                     failing = True
                     self._metrics.failing.inc()
                 self._metrics.retries.labels(str(failure.code or "unreachable")).inc()
+                wait_s = backoff.next_s()
                 log.warning(
                     "disk full, the insert waits for space" if failure.disk_full else "insert failed, trying again",
                     table=self._maker.table,
                     code=failure.code,
                     reason=failure.reason,
-                    wait_s=round(wait, 1),
+                    wait_s=round(wait_s, 1),
                 )
-                await asyncio.sleep(wait)
-                wait = min(2 * wait, self._limits.retry_longest_s)
+                await asyncio.sleep(wait_s)
         finally:
             if failing:
                 self._metrics.failing.dec()

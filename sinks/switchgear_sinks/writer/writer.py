@@ -24,7 +24,7 @@ from switchgear_sinks.clickhouse_errors import InsertFailureKind, classify_inser
 from switchgear_sinks.store import Store
 from switchgear_sinks.writer.assignment import Assignment, Replacements
 from switchgear_sinks.writer.batches import Record
-from switchgear_sinks.writer.dead_letters import DeadLetters
+from switchgear_sinks.writer.dead_letters import DeadLetterProducer
 from switchgear_sinks.writer.history import HINT, StoreHistory
 from switchgear_sinks.writer.inserter import Inserter
 from switchgear_sinks.writer.offset_commits import Committed, CommittedOffsets
@@ -79,7 +79,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         self._metrics = metrics
         self._instance_id = instance_id
         self._clock = clock
-        self._dead = DeadLetters(connection, topics.dead, metrics)
+        self._dead = DeadLetterProducer(connection, topics.dead, metrics)
         self._committed = CommittedOffsets(connection, topics.sink_group)
         self._history = StoreHistory(store, topics.sink_group)
         self._history_begins = asyncio.Lock()

@@ -297,9 +297,9 @@ def test_keyboard_alone_finds_a_tool_and_forces_it_open_and_back(system, open_wi
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(state).to_contain_text("Forced open")
-    choose(state, "Back to policy")
+    choose(state, "Auto")
     expect(page.get_by_label("What changes")).to_contain_text("Closed")
-    carry_out(page, "Over", "Back to policy")
+    carry_out(page, "Over", "Auto")
     expect(state).to_contain_text("Closed")
 
     page.keyboard.press("g")

@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaConsumer
 
 from switchgear_cli.hook.outbox import send
 from switchgear_cli.hook.state import State
-from switchgear_cli.local.file_lock import FileLock
+from switchgear_schemas.file_lock import FileLock
 from tests.support.processes import environment, settings_environment
 from tests.support.waiting import until
 

@@ -135,7 +135,7 @@ def test_events_wait_in_the_file_and_no_call_waits_for_kafka_while_it_is_down(pa
 
 def test_the_event_for_kafka_says_how_the_call_ended(path, hook):
     # The lock of a sender that runs: so none is started, and the events stay.
-    from switchgear_cli.local.file_lock import FileLock  # noqa: PLC0415
+    from switchgear_schemas.file_lock import FileLock  # noqa: PLC0415
 
     kafka = {"SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
     with FileLock(path.with_suffix(".sender")):

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from switchgear_alerts.config import Retry
-from switchgear_alerts.dead_letters import DeadLetters
+from switchgear_alerts.dead_letters import DeadLetterFile
 from switchgear_alerts.delivery import Delivery, wait_s
 from switchgear_alerts.errors import DeliveryError
 from switchgear_alerts.metrics import AlertsMetrics
@@ -46,7 +46,7 @@ class Place:
 @contextlib.asynccontextmanager
 async def delivering(place, tmp_path, retry=QUICK, now=lambda: NOON, firing=list):
     metrics = AlertsMetrics(["hook"])
-    delivery = Delivery("hook", place, retry, DeadLetters(tmp_path), metrics, firing, now)
+    delivery = Delivery("hook", place, retry, DeadLetterFile(tmp_path), metrics, firing, now)
     task = asyncio.create_task(delivery.run())
     yield delivery, metrics
     task.cancel()
@@ -140,7 +140,7 @@ def test_waits_double_up_to_the_longest_and_honour_what_the_receiver_asks_for():
 
 def test_a_full_dead_letter_file_moves_aside_so_that_two_files_bound_the_space(tmp_path, monkeypatch):
     monkeypatch.setattr("switchgear_alerts.dead_letters.MAX_BYTES", 1000)
-    letters = DeadLetters(tmp_path)
+    letters = DeadLetterFile(tmp_path)
     for _ in range(20):
         letters.write(message(change()), "HTTP 404", NOON)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["dead.jsonl", "dead.jsonl.1"]
@@ -150,7 +150,7 @@ def test_a_full_dead_letter_file_moves_aside_so_that_two_files_bound_the_space(t
 @pytest.mark.slow
 def test_several_threads_that_write_dead_letters_wait_for_each_other_also_when_the_file_moves(tmp_path, monkeypatch):
     monkeypatch.setattr("switchgear_alerts.dead_letters.MAX_BYTES", 1)
-    letters = DeadLetters(tmp_path)
+    letters = DeadLetterFile(tmp_path)
     with ThreadPoolExecutor(8) as threads:
         for _ in threads.map(lambda _: letters.write(message(change()), "HTTP 404", NOON), range(400)):
             pass

@@ -76,7 +76,11 @@ def test_a_command_for_a_time_holds_while_the_worker_publishes_other_causes_and_
 
     assert after(forced(NOON, "ada")) == (["opened"], "forced_open", "forced_open")
     assert known.incident.facts.stands_until == NOON + 3600
-    assert after(live.publish(NOON + 5, Cause(rule="set_policy", actor="bob"))) == ([], "forced_open", "forced_open")
+    assert after(live.next_record(NOON + 5, Cause(rule="set_policy", actor="bob"))) == (
+        [],
+        "forced_open",
+        "forced_open",
+    )
     assert known.incident.facts.why == "forced open by ada: repair"
     assert after(forced(NOON + 6, "eve")) == ([], "forced_open", "forced_open")
     assert known.incident.facts.why == "forced open by eve: repair"

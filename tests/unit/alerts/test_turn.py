@@ -9,7 +9,7 @@ from aiokafka.structs import TopicPartition
 
 from switchgear_alerts import engine as engine_module
 from switchgear_alerts import turn as turn_module
-from switchgear_alerts.dead_letters import DeadLetters
+from switchgear_alerts.dead_letters import DeadLetterFile
 from switchgear_alerts.errors import DeliveryError
 from switchgear_alerts.metrics import AlertsMetrics
 from switchgear_alerts.turn import Turn
@@ -96,7 +96,7 @@ class Hook:
 async def turn(tmp_path):
     """A turn whose circuits topic had one record at its start."""
     hook, consumer, rules = Hook(), Consumer(end=1), alerts_file(RULES)
-    one = Turn(rules, {"hook": hook}, State(), DeadLetters(tmp_path / "dead"), AlertsMetrics(rules.receivers))
+    one = Turn(rules, {"hook": hook}, State(), DeadLetterFile(tmp_path / "dead"), AlertsMetrics(rules.receivers))
     await one.begin(consumer, [PARTITION])
     yield one, consumer, hook
     await one.end()
@@ -150,7 +150,7 @@ async def test_while_the_disk_is_full_what_is_given_up_is_kept_and_no_more_is_re
 
 async def test_what_waits_is_also_sent_after_the_clock_of_the_machine_went_back(tmp_path, monkeypatch):
     hook, consumer, rules = Hook(), Consumer(end=0), alerts_file(RULES.replace('wait = "0s"', 'wait = "1s"'))
-    one = Turn(rules, {"hook": hook}, State(), DeadLetters(tmp_path), AlertsMetrics(rules.receivers))
+    one = Turn(rules, {"hook": hook}, State(), DeadLetterFile(tmp_path), AlertsMetrics(rules.receivers))
     await one.begin(consumer, [PARTITION])
     await one.step(consumer, consumer.fetch(circuit_record("search", "open", 1)))
     began = time.monotonic()

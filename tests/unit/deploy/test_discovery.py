@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from switchgear_cli.discovery import API, KAFKA, check_only_sink, client_settings, find_system, store_settings
-from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.main import run
 from switchgear_cli.up_record import LOCK_NAME, UpRecord
 from switchgear_schemas.errors import WrongUsageError
 from switchgear_schemas.families import DEFAULT_PATTERN
+from switchgear_schemas.file_lock import FileLock
 from switchgear_schemas.settings import load_settings
 
 

@@ -12,7 +12,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from switchgear_gateway.otlp.grouping import CallWindow
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.kafka import OtlpTopics
-from switchgear_gateway.otlp.submission import Result
+from switchgear_gateway.otlp.submission import SubmitResult
 from tests.unit.producers.gateway.otlp.support import MCP, SERVER, Kafka, log_request, sample, span_request
 from tests.unit.producers.gateway.otlp.test_decoding import SPAN, as_json
 
@@ -94,7 +94,7 @@ async def test_spans_and_logs_are_taken_and_committed_and_broken_messages_are_sk
 
 
 async def test_a_message_that_was_not_acknowledged_is_tried_again_and_not_committed_before(topics):
-    kafka = Kafka(Result(retry_after_s=0.1), RuntimeError("no answer"))
+    kafka = Kafka(SubmitResult(retry_after_s=0.1), RuntimeError("no answer"))
     async with topics.consuming(kafka) as consumer:
         await topics.send(topics.spans, span_request({"id": 1}).SerializeToString())
         await until(lambda: not kafka.answers)

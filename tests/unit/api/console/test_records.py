@@ -41,7 +41,7 @@ def test_open_circuit_says_why_when_it_probes_and_who_holds_the_lease():
     ("state", "command"),
     [
         ("forced_open", "force_open"),
-        ("disabled", "force_close"),
+        ("disabled", "disable"),
         ("metrics_only", "metrics_only"),
         ("open", "force_open"),
     ],

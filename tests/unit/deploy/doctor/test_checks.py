@@ -9,8 +9,8 @@ from rich.console import Console
 
 from switchgear_cli.doctor.checks import (
     Check,
+    CheckResult,
     Finding,
-    Result,
     SkippedError,
     as_json,
     as_table,
@@ -92,7 +92,10 @@ def test_joined_findings_say_what_is_wrong_and_each_thing_to_do_once():
 
 
 def test_the_table_shows_what_to_do_below_what_was_seen_and_counts_the_results():
-    results = [Result("brokers", OK, 0.1), Result("topics", Finding("fail", "No \x1b[31mtopic.", "do x\ndo y"), 0.2)]
+    results = [
+        CheckResult("brokers", OK, 0.1),
+        CheckResult("topics", Finding("fail", "No \x1b[31mtopic.", "do x\ndo y"), 0.2),
+    ]
     console = Console(file=io.StringIO(), width=60)
     console.print(as_table(results), highlight=False)
     lines = [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]

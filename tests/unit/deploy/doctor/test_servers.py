@@ -11,8 +11,8 @@ import pytest
 from switchgear_cli.discovery import API, KAFKA, find_system
 from switchgear_cli.doctor.checks import SkippedError
 from switchgear_cli.doctor.servers import ServerChecks, Workers, emitters_finding, history_finding, workers_of
-from switchgear_cli.local.file_lock import FileLock
 from switchgear_cli.up_record import LOCK_NAME, UpRecord
+from switchgear_schemas.file_lock import FileLock
 from switchgear_schemas.settings import Settings
 from tests.support.http_server import served
 

@@ -6,7 +6,6 @@ from switchgear_cli.up.supervisor import (
     STABLE_AFTER_S,
     Phase,
     Supervision,
-    backoff_s,
     became_ready,
     died,
     due,
@@ -78,7 +77,7 @@ def test_a_component_ended_on_purpose_is_not_due():
 
 @pytest.mark.parametrize("streak", [1, 30, 10_000])
 def test_the_backoff_is_always_between_its_bounds(streak):
-    assert 0.5 <= backoff_s(streak) <= 15.0
+    assert 0.5 <= died(Supervision(streak=streak - 1), 0.0, "code 1").restart_at <= 15.0
 
 
 def test_a_component_is_away_from_its_first_death_until_it_is_ready_again():

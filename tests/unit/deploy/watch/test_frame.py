@@ -13,7 +13,7 @@ from rich.console import Console
 
 from switchgear_cli.reads import tables
 from switchgear_cli.reads.client import ApiUnavailableError
-from switchgear_cli.watch.frame import Seen, frame, look, worst_first
+from switchgear_cli.watch.frame import LastAnswer, frame, look, worst_first
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -34,11 +34,11 @@ CIRCUITS = [
     circuit("measured", "metrics_only"),
     circuit("back", "closed", admitted_share=0.25),
 ]
-SEEN = Seen({"circuits": CIRCUITS, "checked_at": NOW.isoformat()}, tuple(CIRCUITS[3:4]), NOW)
+SEEN = LastAnswer({"circuits": CIRCUITS, "checked_at": NOW.isoformat()}, tuple(CIRCUITS[3:4]), NOW)
 
 
 def text_of(
-    seen: Seen,
+    seen: LastAnswer,
     *,
     width: int = 100,
     height: int | None = None,
@@ -105,7 +105,7 @@ def test_an_api_that_does_not_answer_is_said_with_the_age_of_what_is_shown():
     def down() -> dict[str, Any]:
         raise ApiUnavailableError("The API at http://api did not answer in time.", hint="Start it.")
 
-    first = look(SimpleNamespace(circuits=down), Seen())  # type: ignore[arg-type]
+    first = look(SimpleNamespace(circuits=down), LastAnswer())  # type: ignore[arg-type]
     assert text_of(first).splitlines()[1] == "Disconnected. The API at http://api did not answer in time. Start it."
     later = look(SimpleNamespace(circuits=down), replace(SEEN, at=datetime(2026, 3, 1, 11, 59, 48, tzinfo=UTC)))  # type: ignore[arg-type]
     shown = " ".join(text_of(later, width=200).split())
@@ -119,7 +119,9 @@ def test_names_of_tools_cannot_write_to_the_terminal():
 
 
 def test_of_many_circuits_only_those_that_fit_are_laid_out_and_all_are_counted():
-    many = Seen({"circuits": [circuit(f"t{n}", "closed") for n in range(500)], "checked_at": NOW.isoformat()}, (), NOW)
+    many = LastAnswer(
+        {"circuits": [circuit(f"t{n}", "closed") for n in range(500)], "checked_at": NOW.isoformat()}, (), NOW
+    )
     lines = text_of(many, height=12, footer="q quits", most=12).splitlines()
     assert len(lines) == 12
     assert "500 closed" in lines[1]

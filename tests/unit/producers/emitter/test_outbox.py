@@ -50,6 +50,7 @@ def test_refuses_only_the_records_of_a_batch_that_are_too_large(outbox):
 
 async def test_hurry_makes_the_next_attempt_to_connect_at_once(outbox, monkeypatch):
     monkeypatch.setattr(module, "_FIRST_PAUSE_S", 600.0)
+    monkeypatch.setattr(module, "_LONGEST_PAUSE_S", 600.0)
     running = asyncio.create_task(outbox.run())
 
     async def failed(attempts):

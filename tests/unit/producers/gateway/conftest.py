@@ -8,7 +8,7 @@ import pytest
 
 from switchgear import BreakerPolicy, Switchgear
 from switchgear.testing import InMemoryFleet
-from switchgear_gateway.otlp.submission import Result
+from switchgear_gateway.otlp.submission import SubmitResult
 from switchgear_schemas import ToolExecution
 from tests.support.gateway_app import GatewayClient, gateway
 
@@ -26,10 +26,10 @@ class MemorySubmit:
 
     def __init__(self, fleet: InMemoryFleet) -> None:
         self._fleet = fleet
-        self.results: list[Result | Exception] = []
+        self.results: list[SubmitResult | Exception] = []
         self.resent: list[bool] = []
 
-    async def __call__(self, executions: Sequence[ToolExecution], *, resent: bool) -> Result:
+    async def __call__(self, executions: Sequence[ToolExecution], *, resent: bool) -> SubmitResult:
         self.resent.append(resent)
         if self.results:
             result = self.results.pop(0)
@@ -39,7 +39,7 @@ class MemorySubmit:
         for each in executions:
             fields = each.model_dump(mode="json", exclude={"tool_name", "status"})
             self._fleet.report(each.tool_name, each.status, **fields)
-        return Result()
+        return SubmitResult()
 
 
 class Place:

@@ -8,7 +8,7 @@ import pytest
 
 from switchgear_gateway import hooks
 from switchgear_gateway.bodies import Budget
-from switchgear_gateway.otlp.submission import Result
+from switchgear_gateway.otlp.submission import SubmitResult
 from switchgear_gateway.shared import Shared
 from switchgear_http.principal import Role
 from switchgear_http.tokens import new_token
@@ -195,7 +195,7 @@ async def test_the_end_of_a_call_names_its_reporter_by_the_token(place):
 
 
 async def test_an_end_that_kafka_does_not_take_is_an_error_that_does_not_block(place, client):
-    place.submit.results = [Result(unknown=[0])]
+    place.submit.results = [SubmitResult(unknown=[0])]
     found = await client.hook("PostToolUse", tool_name=NAME, tool_use_id="t", tool_response="x")
     assert found.status_code == 503
 
@@ -230,8 +230,13 @@ async def test_an_impossible_duration_is_ignored(place, client, duration):
     assert [event["execution_time_ms"] for event in place.events(TOOL)] == [0]
 
 
-async def test_the_calls_whose_end_is_awaited_are_bounded(monkeypatch, place, session):
+@pytest.fixture
+def two_permits(monkeypatch):
+    """Use it before ``place``, whose gateway takes the bound when it starts."""
     monkeypatch.setattr(hooks, "MOST_PERMITS", 2)
+
+
+async def test_the_calls_whose_end_is_awaited_are_bounded(two_permits, place, session):
     for call in ("a", "b", "c"):
         await session.before(call)
     for call in ("a", "b", "c"):

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from switchgear_gateway import outcomes
-from switchgear_gateway.otlp.submission import Result
+from switchgear_gateway.otlp.submission import SubmitResult
 from switchgear_gateway.outcomes import Outcome, Outcomes, execution_of
 from switchgear_gateway.permit_tokens import GivenPermit
 from tests.support.table import table
@@ -125,7 +125,7 @@ async def test_an_outcome_that_another_gateway_may_have_sent_is_marked_when_its_
 
 
 async def test_an_outcome_whose_acknowledgement_is_unknown_is_marked_when_it_comes_again(place, client):
-    place.submit.results = [Result(unknown=[0])]
+    place.submit.results = [SubmitResult(unknown=[0])]
     given = (await client.decide(TOOL))["permit"]
     response = await client.post("/v1/outcome", permit=given, status="success")
     assert response.status_code == 503
@@ -136,7 +136,7 @@ async def test_an_outcome_whose_acknowledgement_is_unknown_is_marked_when_it_com
 
 
 async def test_an_outcome_that_was_not_taken_is_sent_unmarked_when_it_comes_again(place, client):
-    place.submit.results = [Result(retry_after_s=2.5), Result(rejected=[(0, "too large")])]
+    place.submit.results = [SubmitResult(retry_after_s=2.5), SubmitResult(rejected=[(0, "too large")])]
     given = (await client.decide(TOOL))["permit"]
     busy = await client.post("/v1/outcome", permit=given, status="success")
     assert (busy.status_code, busy.headers["retry-after"]) == (429, "3")
@@ -158,7 +158,7 @@ async def test_a_kafka_that_does_not_answer_is_awaited_for_a_limited_time():
 
 async def test_the_outcomes_that_a_gateway_remembers_are_bounded(monkeypatch):
     async def taken(_executions, *, resent):
-        return Result()
+        return SubmitResult()
 
     monkeypatch.setattr(outcomes, "MOST_REMEMBERED", 3)
     sender = Outcomes(taken)

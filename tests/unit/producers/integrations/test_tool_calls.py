@@ -237,8 +237,9 @@ def test_attempts_of_one_call_are_one_call_for_the_limit_of_a_session(fleet):
         assert calls.begin("forecast")
 
 
-def test_only_the_last_failed_calls_are_remembered(fleet, calls, monkeypatch):
+def test_only_the_last_failed_calls_are_remembered(fleet, monkeypatch):
     monkeypatch.setattr(tool_calls, "MOST_FAILED", 2)
+    calls = ToolCalls(fleet.gear())
     asked = [{"id": str(number)} for number in range(3)]
     for each in asked:
         calls.remember_failed(each, "transport")

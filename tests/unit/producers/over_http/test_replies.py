@@ -8,23 +8,23 @@ from typing import Any
 import pytest
 
 from switchgear.over_http.gateway import Gateway
-from switchgear.over_http.replies import Reply, not_reached, read_reply
+from switchgear.over_http.replies import GatewayReply, not_reached, read_reply
 
 GATEWAY = Gateway("http://gateway:8622", "sgt_secret")
 
 
-def reply(status: int, body: Any, count: int = 3, **headers: str) -> Reply:
+def reply(status: int, body: Any, count: int = 3, **headers: str) -> GatewayReply:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return read_reply(GATEWAY, status, named, json.dumps(body).encode(), count)
 
 
 def test_an_answer_with_all_accepted_leaves_nothing_to_do() -> None:
-    assert reply(200, {"accepted": 3, "rejected": []}) == Reply()
+    assert reply(200, {"accepted": 3, "rejected": []}) == GatewayReply()
 
 
 def test_what_the_gateway_says_about_this_process_is_part_of_the_reply() -> None:
     said = ["host:7:a: its clock is 7 min ahead of the broker's"]
-    assert reply(200, {"accepted": 3, "rejected": [], "warnings": said}) == Reply(warnings=said)
+    assert reply(200, {"accepted": 3, "rejected": [], "warnings": said}) == GatewayReply(warnings=said)
     unknown = reply(503, {"accepted": 2, "rejected": [], "unknown": [2], "warnings": said})
     assert (unknown.again, unknown.warnings) == ([2], said)
 

@@ -24,15 +24,9 @@ export const COMMANDS = {
     effect: "All calls go through and are counted. What would have opened is reported.",
     lasts: true,
   },
-  force_close: {
-    label: "Force close",
-    effect: "All calls go through. Nothing is counted.",
-    danger: true,
-    lasts: true,
-  },
-  disable: { label: "Force close", effect: "All calls go through. Nothing is counted.", danger: true, lasts: true },
+  disable: { label: "Disable", effect: "All calls go through. Nothing is counted.", danger: true, lasts: true },
   auto: {
-    label: "Back to policy",
+    label: "Auto",
     effect: "Your command ends, and the policy decides again. What a rule opened stays open.",
   },
 };
@@ -46,15 +40,13 @@ export const commandLabel = (command) => COMMANDS[command]?.label ?? command.rep
  * @param {boolean} overridden
  */
 export function commandsFor(state, overridden) {
-  // "force_close" and "force_close" are two names of one command: the API takes the second
-
   const possible = {
-    closed: ["force_open", "metrics_only", "reset", "force_close"],
-    open: ["force_open", "close", "metrics_only", "reset", "force_close"],
-    half_open: ["force_open", "close", "metrics_only", "reset", "force_close"],
-    forced_open: ["auto", "close", "metrics_only", "force_close"],
-    metrics_only: ["auto", "force_open", "reset", "force_close"],
+    closed: ["force_open", "metrics_only", "reset", "disable"],
+    open: ["force_open", "close", "metrics_only", "reset", "disable"],
+    half_open: ["force_open", "close", "metrics_only", "reset", "disable"],
+    forced_open: ["auto", "close", "metrics_only", "disable"],
+    metrics_only: ["auto", "force_open", "reset", "disable"],
     disabled: ["auto", "force_open", "metrics_only", "reset"],
-  }[state] ?? ["force_open", "close", "metrics_only", "reset", "force_close"];
+  }[state] ?? ["force_open", "close", "metrics_only", "reset", "disable"];
   return overridden && !possible.includes("auto") ? ["auto", ...possible] : possible;
 }

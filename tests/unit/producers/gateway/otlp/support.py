@@ -11,10 +11,10 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from switchgear_gateway.otlp.ingest import Answer, Ingest
+from switchgear_gateway.otlp.ingest import Ingest, IngestAnswer
 from switchgear_gateway.otlp.mappings import of_log, of_span
 from switchgear_gateway.otlp.records import logs_of, spans_of
-from switchgear_gateway.otlp.submission import Result, Sender
+from switchgear_gateway.otlp.submission import Sender, SubmitResult
 from switchgear_schemas import ToolExecution
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -96,7 +96,9 @@ TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "get_foreca
 MCP = {"mcp.method.name": "tools/call", "gen_ai.tool.name": "get_forecast"}
 
 
-async def take(ingest: Ingest, request: ExportTraceServiceRequest | ExportLogsServiceRequest, sender: Sender) -> Answer:
+async def take(
+    ingest: Ingest, request: ExportTraceServiceRequest | ExportLogsServiceRequest, sender: Sender
+) -> IngestAnswer:
     """Let the ingest take a request, as the receivers do."""
     given = ingest.logs if isinstance(request, ExportLogsServiceRequest) else ingest.traces
     return await given(request.SerializeToString(), "protobuf", sender)
@@ -105,14 +107,14 @@ async def take(ingest: Ingest, request: ExportTraceServiceRequest | ExportLogsSe
 class Kafka:
     """Where executions end: it keeps what it acknowledged, and answers what a test asks it to."""
 
-    def __init__(self, *answers: Result | Exception) -> None:
+    def __init__(self, *answers: SubmitResult | Exception) -> None:
         self.answers = list(answers)
         self.acknowledged: list[ToolExecution] = []
         self.resent: list[bool] = []
 
-    async def __call__(self, executions: Sequence[ToolExecution], *, resent: bool) -> Result:
+    async def __call__(self, executions: Sequence[ToolExecution], *, resent: bool) -> SubmitResult:
         await asyncio.sleep(0)
-        answer = self.answers.pop(0) if self.answers else Result()
+        answer = self.answers.pop(0) if self.answers else SubmitResult()
         if isinstance(answer, Exception):
             raise answer
         lost = {index for index, _ in answer.rejected} | set(answer.unknown)

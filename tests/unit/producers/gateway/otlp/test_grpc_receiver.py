@@ -17,7 +17,7 @@ from switchgear_gateway.otlp import grpc_receiver as module
 from switchgear_gateway.otlp.grpc_receiver import serving_otlp_grpc
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.parts import MAX_RECORDS
-from switchgear_gateway.otlp.submission import NotAllowedError, Result, Sender
+from switchgear_gateway.otlp.submission import NotAllowedError, Sender, SubmitResult
 from switchgear_schemas.errors import SwitchgearError
 from tests.support import limits
 from tests.unit.producers.gateway.otlp.support import TOOL, Kafka, empty_spans, log_request, sample, span_request
@@ -69,7 +69,7 @@ async def test_calls_that_cannot_be_used_are_a_partial_success(channel):
 
 
 async def test_without_an_acknowledgement_the_status_asks_to_send_again(channel, kafka):
-    kafka.answers = [Result(retry_after_s=1)]
+    kafka.answers = [SubmitResult(retry_after_s=1)]
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         await TraceServiceStub(channel).Export(span_request({"id": 1}), timeout=10)
     assert raised.value.code() is grpc.StatusCode.UNAVAILABLE

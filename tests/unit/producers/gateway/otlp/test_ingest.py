@@ -7,7 +7,7 @@ import pytest
 from switchgear_gateway.otlp import calls
 from switchgear_gateway.otlp import ingest as module
 from switchgear_gateway.otlp.ingest import Ingest
-from switchgear_gateway.otlp.submission import Result, TryAgainError
+from switchgear_gateway.otlp.submission import SubmitResult, TryAgainError
 from tests.support.clock import Clock
 from tests.support.table import table
 from tests.unit.producers.gateway.otlp.support import MCP, SERVER, TOOL, Kafka, log_request, sample, span_request, take
@@ -60,7 +60,7 @@ async def test_a_call_that_cannot_be_used_is_rejected_with_its_reason_and_the_ot
 
 
 async def test_what_kafkas_side_rejects_is_rejected_with_its_reason():
-    kafka = Kafka(Result(rejected=[(0, "the token may not send for this tool")]))
+    kafka = Kafka(SubmitResult(rejected=[(0, "the token may not send for this tool")]))
     ingest = Ingest()
     answer = await take(ingest, span_request({"id": 1}, {"id": 2}), kafka.sender())
     assert answer == (1, "the token may not send for this tool")
@@ -69,7 +69,7 @@ async def test_what_kafkas_side_rejects_is_rejected_with_its_reason():
 
 @pytest.mark.parametrize("send", ["traces", "logs"])
 async def test_a_batch_that_was_not_taken_is_taken_when_it_is_sent_again(send):
-    kafka, ingest = Kafka(Result(retry_after_s=3)), Ingest()
+    kafka, ingest = Kafka(SubmitResult(retry_after_s=3)), Ingest()
     request = span_request({"id": 1}) if send == "traces" else log_request("claude_code.tool_result", LOG)
     with pytest.raises(TryAgainError) as raised:
         await take(ingest, request, kafka.sender())
@@ -79,7 +79,7 @@ async def test_a_batch_that_was_not_taken_is_taken_when_it_is_sent_again(send):
     assert kafka.resent == [False]
 
 
-@pytest.mark.parametrize("answer", [Result(unknown=[1]), RuntimeError("broken pipe")])
+@pytest.mark.parametrize("answer", [SubmitResult(unknown=[1]), RuntimeError("broken pipe")])
 async def test_only_unknown_calls_are_sent_again_and_marked_as_resent(answer):
     kafka, ingest = Kafka(answer), Ingest()
     request = span_request({"id": 1}, {"id": 2})
@@ -123,7 +123,7 @@ async def test_a_call_that_waited_is_sent_when_its_wait_is_over():
 
 
 async def test_a_call_that_waited_and_could_not_be_sent_is_tried_again_as_resent():
-    kafka, clock = Kafka(RuntimeError("down"), Result(retry_after_s=1)), Clock(0.0)
+    kafka, clock = Kafka(RuntimeError("down"), SubmitResult(retry_after_s=1)), Clock(0.0)
     ingest = Ingest(clock=clock)
     await take(ingest, span_request(WAITS), kafka.sender())
     clock.now = 6.0

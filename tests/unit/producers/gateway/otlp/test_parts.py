@@ -15,7 +15,7 @@ from switchgear_gateway.otlp import parts
 from switchgear_gateway.otlp.decoding import MAX_MESSAGES, logs_from, traces_from
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.parts import MAX_HEAD_BYTES, MAX_RECORDS, PART_BYTES, parts_of
-from switchgear_gateway.otlp.submission import Result, TryAgainError
+from switchgear_gateway.otlp.submission import SubmitResult, TryAgainError
 from switchgear_gateway.otlp.unreadable import TooManyRecordsError, UnreadableBodyError
 from switchgear_http import turns
 from tests.support.beats import beats_during
@@ -205,7 +205,7 @@ async def test_a_request_with_many_small_calls_is_sent_in_batches_and_each_call_
 
 async def test_a_batch_that_was_not_taken_does_not_count_the_earlier_ones_again(monkeypatch):
     monkeypatch.setattr(module, "_MOST_CALLS", 50)
-    kafka, ingest = Kafka(Result(), Result(retry_after_s=1)), Ingest()
+    kafka, ingest = Kafka(SubmitResult(), SubmitResult(retry_after_s=1)), Ingest()
     request = span_request(*[{"id": number + 1, "trace": number.to_bytes(16, "big")} for number in range(1, 300)])
     with pytest.raises(TryAgainError):
         await take(ingest, request, kafka.sender())

@@ -19,7 +19,7 @@ from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.parts import MAX_RECORDS
 from switchgear_gateway.otlp.receiver import OtlpReceiver
-from switchgear_gateway.otlp.submission import Result
+from switchgear_gateway.otlp.submission import SubmitResult
 from switchgear_http.application import create_application
 from switchgear_http.middleware import _KEY
 from switchgear_http.principal import LOCAL
@@ -98,7 +98,7 @@ async def test_logs_that_cannot_be_used_are_a_partial_success_in_json_too(client
 
 
 async def test_without_an_acknowledgement_the_exporter_is_asked_to_send_again(client, kafka):
-    kafka.answers = [Result(retry_after_s=2.5)]
+    kafka.answers = [SubmitResult(retry_after_s=2.5)]
     body = span_request({"id": 1}).SerializeToString()
     answer = await client.post("/v1/traces", content=body, headers=PROTOBUF)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "3")

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.records import spans_of
 from switchgear_gateway.otlp.sources import MOST, OTHERS, Tally, looks_like_a_tool
-from switchgear_gateway.otlp.submission import Result
+from switchgear_gateway.otlp.submission import SubmitResult
 from switchgear_gateway.otlp_routes import OtlpRoutes
 from switchgear_http.middleware import _KEY
 from switchgear_http.principal import LOCAL, Principal, Role
@@ -79,7 +79,7 @@ async def test_no_span_of_a_library_that_is_read_is_taken_for_an_unknown_tool(na
 
 
 async def test_refused_calls_are_counted_by_reason_without_their_values():
-    ingest, kafka = Ingest(), Kafka(Result(rejected=((0, "tool_name: not yours"),)))
+    ingest, kafka = Ingest(), Kafka(SubmitResult(rejected=((0, "tool_name: not yours"),)))
     nameless = {"gen_ai.operation.name": "execute_tool"}
     late = [{"id": 10 + number, "until": 3_000_000_000_000 * number} for number in (1, 2)]
     spans = [{"id": 1, "attributes": nameless}, {"id": 2, "attributes": nameless}, {"id": 3}, *late]

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from switchgear_cli.local.file_lock import FileLock
+from switchgear_schemas.file_lock import FileLock
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_one_object_cannot_take_a_lock_twice(path):
 def test_the_kernel_frees_the_lock_of_a_killed_process(path):
     script = (
         "import sys, time, pathlib\n"
-        "from switchgear_cli.local.file_lock import FileLock\n"
+        "from switchgear_schemas.file_lock import FileLock\n"
         "assert FileLock(pathlib.Path(sys.argv[1])).acquire()\n"
         "print('held', flush=True); time.sleep(60)"
     )

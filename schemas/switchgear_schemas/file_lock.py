@@ -47,7 +47,7 @@ class FileLock:
     def holder(self) -> int | None:
         """Return the process id that the present or last holder wrote, or None if the lock was never held."""
         try:
-            text = self.path.read_text()
+            text = self.path.read_bytes()
         except FileNotFoundError:
             return None
         return int(text) if text.isdigit() else None
