@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from switchgear.breaker import Transition
+from switchgear_schemas.enums import BROKEN
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.wire import Execution
 from switchgear_sinks.replay.replay import Fold, circuit_of
 
 MOST_TRANSITIONS: Final = 1_000
-_REFUSING: Final = frozenset({"open", "half_open", "forced_open"})
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class WhatIf:
         if len(self.transitions) < MOST_TRANSITIONS:
             at = datetime.fromtimestamp(transition.at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
             self.transitions.append({"at": at, "tool": tool, "state": transition.state, "rule": transition.cause.rule})
-        if transition.state in _REFUSING:
+        if transition.state in BROKEN:
             self._open.setdefault(transition.circuit_id, _Outage(transition.at))
         elif (outage := self._open.pop(transition.circuit_id, None)) is not None:
             self._end(outage, transition.at)
