@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final, cast
 
 import msgspec
 from starlette.requests import Request
@@ -20,6 +20,7 @@ from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import BadRequestError, NotFoundError, json_answer
 from switchgear_sinks.api.console.actions import Reason
 from switchgear_sinks.api.console.audit import Action, Audit
+from switchgear_sinks.api.console.page_shapes import DeadLetter
 from switchgear_sinks.api.console.records import iso
 from switchgear_sinks.api.parameters import Parameters, json_body, query
 from switchgear_sinks.api.rights import Rights
@@ -181,19 +182,17 @@ def _position_of(after: str | None) -> tuple[int, ...] | None:
     return tuple(map(int, found.groups()))
 
 
-def summary(letter: StoredLetter) -> dict[str, Any]:
+def summary(letter: StoredLetter) -> DeadLetter:
     """Return a letter without its bytes."""
-    return letter.summary() | {
-        "id": identity(letter),
-        "at": iso(letter.at),
-        "written_at": iso(letter.written_at),
-    }
+    place = {"id": identity(letter), "at": iso(letter.at), "written_at": iso(letter.written_at)}
+    return cast("DeadLetter", letter.summary() | place)
 
 
-def in_full(letter: StoredLetter) -> dict[str, Any]:
+def in_full(letter: StoredLetter) -> DeadLetter:
     """Return a letter with its bytes as ``text``, or as a ``hex`` dump if they are not text."""
     original = letter.letter.original_key
-    return summary(letter) | {
+    return {
+        **summary(letter),
         "original_key": None if original is None else original.decode(errors="replace"),
         "text": letter.text,
         "hex": hexdump(letter.letter.body) if letter.text is None else None,

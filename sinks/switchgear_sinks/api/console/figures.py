@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+from switchgear_schemas.enums import BROKEN
 from switchgear_sinks.api.console.records import document, sentence
+from switchgear_sinks.api.console.shapes import Blast, Saved, Stats, Waste
+from switchgear_sinks.health.verdict import Counted
 from switchgear_sinks.repository import rollups
 from switchgear_sinks.repository.local_circuits import WITHIN, local_circuits
 from switchgear_sinks.repository.queries import Conditions, microseconds, select, window_end
@@ -32,35 +35,20 @@ _COUNTED: Final = """
 
 
 @dataclass(frozen=True, slots=True)
-class ToolFigures:
+class ToolFigures(Counted):
     """The calls of one tool in the window."""
 
-    calls: int = 0
-    errors: int = 0
-    timeouts: int = 0
-    caller_errors: int = 0
-    cancelled: int = 0
     last_at: datetime | None = None
     """When the newest event arrived: a call, or one that a circuit refused. To the second."""
     beat_calls: tuple[int, ...] = ()
     beat_errors: tuple[int, ...] = ()
-
-    @property
-    def judged(self) -> int:
-        """Calls that say how the tool is: the rates are of these."""
-        return self.calls - self.caller_errors - self.cancelled
-
-    @property
-    def error_rate(self) -> float:
-        """Share of the judged calls that failed; 0 without calls."""
-        return self.errors / self.judged if self.judged else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
     """What an open circuit has cost and saved since its opening, and whom it touches."""
 
-    wasted: Mapping[str, float] = field(default_factory=lambda: {"calls": 0, "tokens": 0, "usd": 0.0, "seconds": 0.0})
+    wasted: Waste = field(default_factory=lambda: Waste(calls=0, tokens=0, usd=0.0, seconds=0.0))
     mean_tokens: float = 0.0
     mean_usd: float = 0.0
     mean_seconds: float = 0.0
@@ -69,6 +57,27 @@ class Outage:
     users: int = 0
     sessions: int = 0
     top_services: tuple[str, ...] = ()
+
+    @property
+    def saved(self) -> Saved:
+        """What refusing has saved: the refused calls times the mean cost of a failed call."""
+        return {
+            "refused": self.refused,
+            "tokens": round(self.refused * self.mean_tokens),
+            "usd": self.refused * self.mean_usd,
+            "seconds": self.refused * self.mean_seconds,
+            "estimated": True,
+        }
+
+    @property
+    def blast(self) -> Blast:
+        """Whom it touches."""
+        return {
+            "services": self.services,
+            "users": self.users,
+            "sessions": self.sessions,
+            "top_services": list(self.top_services),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,23 @@ class Figures:
     outages: Mapping[str, Outage]
     local: Mapping[str, list[dict[str, Any]]]
     newest_event_at: datetime | None
+
+    def stats(self, tool: str) -> Stats:
+        """Return the statistics of a tool. Rates and times are of judged calls; times are null without one."""
+        counted = self.tools.get(tool) or ToolFigures()
+        p50, p95, p99 = self.percentiles.get(tool) or (None, None, None)
+        return {
+            "calls": counted.calls,
+            "errors": counted.errors,
+            "timeouts": counted.timeouts,
+            "caller_errors": counted.caller_errors,
+            "cancelled": counted.cancelled,
+            "refused": self.refused.get(tool, 0),
+            "error_rate": round(counted.error_rate, 6),
+            "p50_ms": p50,
+            "p95_ms": p95,
+            "p99_ms": p99,
+        }
 
 
 async def read_figures(
@@ -258,11 +284,10 @@ async def read_openings(db: Database, circuit_ids: list[str]) -> dict[str, Openi
     """Return when and why circuits last began to refuse calls, by circuit id, as far as it is stored."""
     if not circuit_ids:
         return {}
-    refusing = "('open', 'half_open', 'forced_open')"
     where = Conditions(None).that(
         "circuit_id IN {ids:Array(String)}",
-        f"state IN {refusing}",
-        f"previous_state NOT IN {refusing}",
+        f"state IN {BROKEN}",
+        f"previous_state NOT IN {BROKEN}",
         ids=circuit_ids,
     )
     rows = await db.rows(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from starlette.datastructures import Headers
@@ -23,6 +22,7 @@ from switchgear_http.sessions import Sessions
 from switchgear_http.tokens import PREFIX
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.api.answers import NotFoundError, json_answer
+from switchgear_sinks.api.console.page_shapes import SessionAnswer
 from switchgear_sinks.api.console.records import iso
 from switchgear_sinks.api.parameters import json_body, query
 
@@ -167,7 +167,7 @@ class Login(Handlers):
         answer.headers.append("set-cookie", set_cookie(session_name(secure=secure), "", 0, secure=secure))
         return answer
 
-    def _document(self, principal: Principal, session: Session | None) -> Mapping[str, Any]:
+    def _document(self, principal: Principal, session: Session | None) -> SessionAnswer:
         held = sorted(role for role in Role if principal.may(role))
         return {
             "name": principal.name,

@@ -35,6 +35,7 @@ from switchgear_sinks.api.answers import BadRequestError, json_answer
 from switchgear_sinks.api.console.actions import WAIT_S, Actions, Actor, Reason, Wait, command_of
 from switchgear_sinks.api.console.audit import Action
 from switchgear_sinks.api.console.figures import utc_now
+from switchgear_sinks.api.console.page_shapes import PolicyValue
 from switchgear_sinks.api.parameters import Parameters, json_body
 from switchgear_sinks.api.rights import Rights
 from switchgear_sinks.operate.known_state import KnownState, read_known
@@ -152,18 +153,18 @@ class EffectivePolicies:
         explained = file.explain_family(name) if family else file.explain(name)
         return policy_used(explained, await self.known() or NOTHING_KNOWN, family=family).mode
 
-    async def rows(self, tool: str) -> list[dict[str, Any]]:
+    async def rows(self, tool: str) -> list[PolicyValue]:
         """Return a row for every setting of a tool's policy."""
         return rows_of(await self.explain(tool))
 
 
-def rows_of(explained: Explanation) -> list[dict[str, Any]]:
+def rows_of(explained: Explanation) -> list[PolicyValue]:
     """Return a row for every setting, with its value and source."""
     values = explained.policy.model_dump(mode="json")
     cusum = values.pop("cusum")
     flat = values | ({"cusum": None} if cusum is None else {f"cusum.{key}": cusum[key] for key in cusum})
     set_by = overridden(explained)
-    found = []
+    found: list[PolicyValue] = []
     for name in sorted(flat):
         title = explained.sources.get(name, BUILT_IN)
         if name in set_by:

@@ -14,8 +14,8 @@ from switchgear_schemas.enums import CircuitState
 from switchgear_sinks.api.console import live as live_module
 from switchgear_sinks.api.console.figures import ToolFigures
 from switchgear_sinks.api.console.live import KEPT, QUEUE, Live
-from switchgear_sinks.api.console.now import kind_of
 from switchgear_sinks.api.console.records import advice, circuit_part, decode_record
+from switchgear_sinks.health.verdict import judge
 from tests.support.table import table
 
 
@@ -140,7 +140,7 @@ async def test_record_of_the_stream_has_the_advice_for_its_state(state, counted)
     position = live.last_id
     live.changed(record)
     ((_, _, sent),) = await collect(live, 1, position)
-    kind = kind_of(state, counted or ToolFigures())
+    kind = judge(counted or ToolFigures(), state).kind
     assert (sent["kind"], sent["action"]["text"]) == (kind, advice(circuit_part(record), kind))
 
 
