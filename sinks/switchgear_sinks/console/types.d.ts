@@ -22,6 +22,8 @@ export interface Stats {
   timeouts: number;
   caller_errors: number;
   cancelled: number;
+  /** They succeeded, and their callers ignore them. */
+  ignored: number;
   refused: number;
   error_rate: number;
   p50_ms: number | null;

@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from switchgear_schemas.health import HealthStatus, SystemHealthReport, ToolHealthReport
+from switchgear_sinks.health import verdict
 from switchgear_sinks.health.assessment import ToolFigures, assess
-from switchgear_sinks.health.verdict import Counted, judge, system_status
+from switchgear_sinks.health.verdict import Counted, system_status
 
 
 def report(figures: ToolFigures, now: datetime) -> ToolHealthReport:
@@ -43,14 +44,14 @@ def system(judged: list[ToolHealthReport], now: datetime) -> SystemHealthReport:
 
 
 def needs_attention(report: ToolHealthReport) -> bool:
-    """Return whether somebody should look at a tool; see :class:`~switchgear_sinks.health.verdict.Verdict`."""
+    """Return whether somebody should look at a tool; see :func:`~switchgear_sinks.health.verdict.needs_attention`."""
     counted = Counted(
         report.total_calls,
         report.recent_errors,
         caller_errors=report.caller_errors,
         cancelled=report.cancelled_calls,
     )
-    return judge(counted, report.circuit_state, average_ms=report.avg_latency_ms).needs_attention
+    return verdict.needs_attention(counted, report.circuit_state, report.status)
 
 
 def summary(statuses: Iterable[HealthStatus]) -> dict[str, int]:

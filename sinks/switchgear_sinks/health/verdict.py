@@ -31,6 +31,7 @@ class Counted:
         timeouts: Those that timed out.
         caller_errors: Those that failed by the fault of their callers.
         cancelled: Those that their callers cancelled.
+        ignored: Those that succeeded, and that their callers ignore (class ``policy``).
     """
 
     calls: int = 0
@@ -38,23 +39,29 @@ class Counted:
     timeouts: int = 0
     caller_errors: int = 0
     cancelled: int = 0
+    ignored: int = 0
 
     @classmethod
     def of(cls, stats: Mapping[str, Any]) -> Self:
         """Return the counts of a result of ``get_tool_stats``."""
-        callers, timeouts = int(stats["caller_error_count"]), int(stats["timeout_count"])
-        return cls(
-            int(stats["total_calls"]),
-            int(stats["error_count"]) + timeouts - callers,
-            timeouts,
-            callers,
-            int(stats["cancelled_count"]),
+        calls, succeeded, failed, timeouts, callers, cancelled = (
+            int(stats[name])
+            for name in (
+                "total_calls",
+                "success_count",
+                "error_count",
+                "timeout_count",
+                "caller_error_count",
+                "cancelled_count",
+            )
         )
+        ignored = calls - succeeded - failed - timeouts - cancelled
+        return cls(calls, failed + timeouts - callers, timeouts, callers, cancelled, ignored)
 
     @property
     def judged(self) -> int:
         """Calls that say how the tool is: the rates are of these."""
-        return self.calls - self.caller_errors - self.cancelled
+        return self.calls - self.caller_errors - self.cancelled - self.ignored
 
     @property
     def error_rate(self) -> float:
@@ -65,6 +72,12 @@ class Counted:
     def success_rate(self) -> float:
         """Share of the judged calls that succeeded; 0 without calls."""
         return (self.judged - self.errors) / self.judged if self.judged else 0.0
+
+    @property
+    def rejects_arguments(self) -> bool:
+        """Whether more calls fail by the fault of their callers than by the tool's own, and enough of them."""
+        callers = self.caller_errors
+        return callers >= MIN_CALLS_FOR_ASSESSMENT and callers > self.errors and self.is_notable(callers)
 
     def is_notable(self, some: int) -> bool:
         """Return whether some of the calls are so many that they are worth a word."""
@@ -81,15 +94,12 @@ class Verdict:
         by_latency: What the average latency alone says.
         kind: ``down`` if calls fail by its own fault or its circuit refuses some, ``rejects_arguments`` if more fail by the
             callers' fault. None if it works.
-        needs_attention: Whether somebody should look at it: it is not healthy, its circuit is not closed, it has a kind, or half
-            of its calls are caller errors or cancelled.
     """
 
     status: HealthStatus
     by_rate: HealthStatus
     by_latency: HealthStatus
     kind: Kind | None
-    needs_attention: bool
 
 
 def judge(counted: Counted, state: str | None, *, refuses: bool = False, average_ms: float = 0.0) -> Verdict:
@@ -111,17 +121,25 @@ def judge(counted: Counted, state: str | None, *, refuses: bool = False, average
         by_rate = _graded(-counted.success_rate, -SUCCESS_RATE_HEALTHY, -SUCCESS_RATE_DEGRADED)
         by_latency = _graded(average_ms, LATENCY_HEALTHY_MS, LATENCY_DEGRADED_MS)
         status = worst((by_rate, by_latency))
-    kind: Kind | None = "down" if state in BROKEN or by_rate is HealthStatus.UNHEALTHY else None
-    callers = counted.caller_errors
-    if callers >= MIN_CALLS_FOR_ASSESSMENT and callers > counted.errors and counted.is_notable(callers):
-        kind = "rejects_arguments"
-    unjudged = counted.calls - counted.judged
-    attention = (
+    down = state in BROKEN or by_rate is HealthStatus.UNHEALTHY
+    kind: Kind | None = "rejects_arguments" if counted.rejects_arguments else "down" if down else None
+    return Verdict(status, by_rate, by_latency, kind)
+
+
+def needs_attention(counted: Counted, state: str | None, status: HealthStatus) -> bool:
+    """Return whether somebody should look at a tool.
+
+    It is not healthy, its circuit refuses calls, it rejects arguments, or half of its calls are caller errors or cancelled.
+    """
+    return (
         status in {HealthStatus.DEGRADED, HealthStatus.UNHEALTHY}
-        or kind is not None
-        or (counted.calls >= MIN_CALLS_FOR_ASSESSMENT and 2 * unjudged >= counted.calls)
+        or state in BROKEN
+        or counted.rejects_arguments
+        or (
+            counted.calls >= MIN_CALLS_FOR_ASSESSMENT
+            and 2 * (counted.caller_errors + counted.cancelled) >= counted.calls
+        )
     )
-    return Verdict(status, by_rate, by_latency, kind, attention)
 
 
 def worst(statuses: Iterable[HealthStatus]) -> HealthStatus:

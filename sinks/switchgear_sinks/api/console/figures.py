@@ -30,7 +30,8 @@ _TOKENS: Final = "input_tokens + output_tokens + cache_creation_tokens"
 _COUNTED: Final = """
     toUInt64(sum(calls) - sum(rejections)) AS made, sum(errors) + sum(timeouts) - sum(caller_errors) AS failed,
     sum(timeouts) AS timed_out, sum(rejections) AS refusals, sum(caller_errors) AS callers_fault,
-    sum(cancellations) AS cancelled, max(arrived_at) AS newest
+    sum(cancellations) AS cancelled, max(arrived_at) AS newest,
+    toUInt64(made - sum(successes) - sum(errors) - sum(timeouts) - cancelled) AS ignored
 """
 
 
@@ -103,6 +104,7 @@ class Figures:
             "timeouts": counted.timeouts,
             "caller_errors": counted.caller_errors,
             "cancelled": counted.cancelled,
+            "ignored": counted.ignored,
             "refused": self.refused.get(tool, 0),
             "error_rate": round(counted.error_rate, 6),
             "p50_ms": p50,
@@ -161,7 +163,7 @@ async def _counts(
     place = "toUInt32(intDiv(toUInt32(minute) - {since:UInt32}, 60))"
     rows = await db.rows(
         f"""SELECT tool_name, sum(made) AS calls, sum(failed) AS own, sum(timed_out) AS late, sum(callers_fault) AS callers,
-            sum(cancelled) AS ended, max(newest) AS arrived,
+            sum(cancelled) AS ended, sum(ignored) AS left_out, max(newest) AS arrived,
             groupArrayInsertAt(0, {minutes})(made, {place}) AS beat, groupArrayInsertAt(0, {minutes})(failed, {place}) AS bad
         FROM ({inner}) WHERE {place} < {minutes} GROUP BY tool_name""",
         where.parameters,
@@ -173,6 +175,7 @@ async def _counts(
             row["late"],
             row["callers"],
             row["ended"],
+            row["left_out"],
             row["arrived"],
             tuple(row["beat"]),
             tuple(row["bad"]),

@@ -134,12 +134,7 @@ def fleet_of(tools: Iterable[Tool]) -> Fleet:
     """Return the totals."""
     rows = list(tools)
     stats = [row["stats"] for row in rows]
-    whole = Counted(
-        sum(each["calls"] for each in stats),
-        sum(each["errors"] for each in stats),
-        caller_errors=sum(each["caller_errors"] for each in stats),
-        cancelled=sum(each["cancelled"] for each in stats),
-    )
+    whole = Counted(**_sums(stats, "calls", "errors", "caller_errors", "cancelled", "ignored"))
     return {
         "calls": whole.calls,
         "errors": whole.errors,
@@ -148,13 +143,13 @@ def fleet_of(tools: Iterable[Tool]) -> Fleet:
         "tools": len(rows),
         "open": sum(row["state"] in REFUSING for row in rows),
         "half_open": sum(row["state"] == "half_open" for row in rows),
-        "wasted": _sums(Waste, [row["wasted"] for row in rows]),
-        "saved": _sums(Saved, [row["saved"] for row in rows]) | {"estimated": True},
+        "wasted": _sums([row["wasted"] for row in rows], *Waste.__annotations__),
+        "saved": _sums([row["saved"] for row in rows], *Saved.__annotations__) | {"estimated": True},
     }
 
 
-def _sums(shape: Any, rows: Sequence[Any]) -> Any:
-    return {name: sum(row[name] for row in rows) for name in shape.__annotations__}
+def _sums(rows: Sequence[Any], *names: str) -> Any:
+    return {name: sum(row[name] for row in rows) for name in names}
 
 
 def _order(row: Tool) -> tuple[bool, int, int, str]:

@@ -15,7 +15,6 @@ from switchgear_sinks.api.console.records import iso
 from switchgear_sinks.repository.queries import (
     CALLER_ERROR,
     CALLS,
-    CANCELLED,
     FAILED,
     JUDGED,
     NOT_CANCELLED,
@@ -31,8 +30,8 @@ RAW_HOURS: Final = 24.0
 """A longer series of one tool comes from the rollups."""
 _QUARTER_S: Final = 900
 _COUNTS: Final = ("calls", "judged", "errors", "timeouts", "refused")
-_ROLLED: Final = """sum(calls) - sum(rejections) AS made, made - sum(caller_errors) - sum(cancellations) AS judged,
-    sum(errors) + sum(timeouts) - sum(caller_errors) AS failed"""
+_ROLLED: Final = """sum(calls) - sum(rejections) AS made, sum(errors) + sum(timeouts) - sum(caller_errors) AS failed,
+    sum(successes) + failed AS judged"""
 _TIMES: Final = ("p50_ms", "p95_ms", "p99_ms")
 
 
@@ -59,7 +58,7 @@ async def tool_series(db: Database, tool: str, tenant: str | None, now: datetime
     raw = Conditions(tenant).equal("tool_name", tool).that(recorded)
     if hours <= RAW_HOURS:
         columns = f"""{place.format(column="recorded_at")}, countIf({CALLS}) AS calls,
-            countIf({CALLS}) - countIf({CALLER_ERROR}) - countIf({CANCELLED}) AS judged,
+            countIf({JUDGED}) AS judged,
             countIf({FAILED}) - countIf({CALLER_ERROR}) AS errors, countIf(status = 'timeout' AND {NOT_CANCELLED}) AS timeouts,
             sumIf({REFUSED}, status = 'rejected') AS refused,
             quantilesTDigestIf(0.5, 0.95, 0.99)(execution_time_ms, {JUDGED}) AS times"""

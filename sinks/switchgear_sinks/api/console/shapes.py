@@ -44,6 +44,8 @@ class Stats(TypedDict):
     timeouts: int
     caller_errors: int
     cancelled: int
+    ignored: int
+    """They succeeded, and their callers ignore them."""
     refused: int
     error_rate: float
     p50_ms: float | None

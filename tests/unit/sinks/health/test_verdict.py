@@ -1,7 +1,7 @@
 """The one verdict on a tool, as a pure function of its calls and its circuit."""
 
 from switchgear_schemas.health import HealthStatus
-from switchgear_sinks.health.verdict import Counted, judge, system_status
+from switchgear_sinks.health.verdict import Counted, judge, needs_attention, system_status
 from tests.support.table import table
 
 H, D, U, N = HealthStatus.HEALTHY, HealthStatus.DEGRADED, HealthStatus.UNHEALTHY, HealthStatus.UNKNOWN
@@ -42,6 +42,8 @@ def test_kind_of_failure_needs_enough_calls_and_says_whose_fault_it_is(state, co
         (Counted(calls=5), 2001, D),
         (Counted(calls=5), 5001, U),
         (Counted(calls=100, errors=1, caller_errors=60, cancelled=20), 0, H),
+        (Counted(calls=100, errors=1, ignored=94), 0, D),
+        (Counted(calls=100, errors=1, ignored=96), 0, N),
     ],
 )
 def test_status_is_the_worse_of_success_rate_and_latency(counted, average_ms, status):
@@ -68,11 +70,11 @@ def test_tool_that_a_report_calls_unhealthy_by_its_errors_is_down_in_the_console
     ],
 )
 def test_tool_needs_attention_if_there_is_something_to_do(state, counted, needed):
-    assert judge(counted, state).needs_attention is needed
+    assert needs_attention(counted, state, judge(counted, state).status) is needed
 
 
-def test_rates_leave_out_caller_errors_and_cancelled_calls():
-    counted = Counted(calls=20, errors=5, caller_errors=8, cancelled=2)
+def test_rates_leave_out_caller_errors_and_calls_that_were_cancelled_or_are_ignored():
+    counted = Counted(calls=27, errors=5, caller_errors=8, cancelled=2, ignored=7)
     assert (counted.error_rate, counted.success_rate) == (0.5, 0.5)
     idle = Counted(calls=3, cancelled=3)
     assert (idle.error_rate, idle.success_rate) == (0, 0)

@@ -108,6 +108,7 @@ export const EMPTY_TOOL = {
     "timeouts": 0,
     "caller_errors": 0,
     "cancelled": 0,
+    "ignored": 0,
     "refused": 0,
     "error_rate": 0.0,
     "p50_ms": null,
