@@ -17,7 +17,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.shared.message import ServerMessageMetadata
 
-from switchgear_cli.mcp_proxy.inbound import Inbound
+from switchgear_cli.mcp_proxy.listing import Inbound
 from switchgear_cli.mcp_proxy.servers import Server
 from switchgear_cli.mcp_proxy.upstream import Upstream
 from switchgear_http.principal import Principal, Role

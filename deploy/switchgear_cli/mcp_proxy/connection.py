@@ -29,8 +29,7 @@ from switchgear_cli.mcp_proxy import answers, forwarding
 from switchgear_cli.mcp_proxy.child import AnswerOfNoRequestError
 from switchgear_cli.mcp_proxy.child import started as started_child
 from switchgear_cli.mcp_proxy.hidden import Hidden
-from switchgear_cli.mcp_proxy.inbound import Inbound
-from switchgear_cli.mcp_proxy.listing import Listing
+from switchgear_cli.mcp_proxy.listing import Inbound, Listing
 from switchgear_cli.mcp_proxy.servers import CommandServer, Server, UrlServer
 from switchgear_schemas.visible import sentence
 

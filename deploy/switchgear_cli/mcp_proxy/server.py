@@ -27,7 +27,7 @@ from switchgear_cli.mcp_proxy.errors import (
     ServerStatusError,
 )
 from switchgear_cli.mcp_proxy.hello import Hello, request_context
-from switchgear_cli.mcp_proxy.inbound import Inbound
+from switchgear_cli.mcp_proxy.listing import Inbound
 from switchgear_cli.mcp_proxy.message_size import DEFAULT_MIB, MIB
 from switchgear_cli.mcp_proxy.names import Names
 from switchgear_cli.mcp_proxy.servers import Server, UrlServer

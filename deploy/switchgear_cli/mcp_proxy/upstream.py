@@ -24,7 +24,7 @@ from switchgear_cli.mcp_proxy.errors import (
     ServerStatusError,
 )
 from switchgear_cli.mcp_proxy.hidden import Hidden
-from switchgear_cli.mcp_proxy.inbound import Inbound
+from switchgear_cli.mcp_proxy.listing import Inbound
 from switchgear_cli.mcp_proxy.message_size import MARK, sentence
 from switchgear_cli.mcp_proxy.servers import Server
 

@@ -19,7 +19,7 @@ from switchgear_cli.mcp_proxy.errors import (
     ServerSilentError,
     ServerStatusError,
 )
-from switchgear_cli.mcp_proxy.inbound import Inbound
+from switchgear_cli.mcp_proxy.listing import Inbound
 from switchgear_cli.mcp_proxy.servers import CommandServer
 from switchgear_cli.mcp_proxy.upstream import Upstream
 from tests.support.local_client import local_client
