@@ -67,6 +67,7 @@ fuzz: setup
 schemas: setup
 	$(BIN)/python -m switchgear_schemas.json_schema schemas
 	$(BIN)/python -m switchgear_schemas.generate schemas
+	$(BIN)/python -m switchgear_api.console.generate
 
 ## requirements: the image's packages with the hash of each file, after a change of pyproject.toml or constraints.txt (asks the package index)
 COMPILE = $(BIN)/python -m uv pip compile --quiet --generate-hashes --universal --python-version 3.13 --no-annotate \

@@ -36,6 +36,7 @@ from switchgear_schemas import claude_code
 from switchgear_schemas.claude_code import DEFAULT_TOOLS, END_EVENTS, NOTICE_EVENTS, Answer, Event, HookCall, text
 from switchgear_schemas.enums import MAX_NAME_LENGTH, TARGET_ERROR
 from switchgear_schemas.families import model_name
+from switchgear_schemas.globs import any_matches
 
 PATH: Final = "/v1/hooks/claude-code"
 MOST_BYTES: Final = 8 * 1_048_576
@@ -152,7 +153,7 @@ class HookRoutes(Handlers):
         sight = Sight.of(principal, named, self._shared.family_pattern)
         seen = [view for view in gear.circuits().values() if sight.sees_circuit(view.tool_name, view.scope)]
         names = {f"{view.tool_name}:*" if view.scope == "family" else view.tool_name for view in seen}
-        guarded = {each for each in names | named.tools if claude_code.guards(tools, model_name(each))}
+        guarded = {each for each in names | named.tools if any_matches(tools, model_name(each))}
         fallbacks = {each for view in seen for each in view.fallback if sight.sees_tool(each)}
         return gear.notice(name_of=model_name, tools=guarded | fallbacks)
 

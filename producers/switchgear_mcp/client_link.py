@@ -18,7 +18,7 @@ from mcp.server.session import ServerSession
 from mcp.shared.message import ServerMessageMetadata
 
 from switchgear_http.principal import Principal, Role
-from switchgear_mcp.inbound import Inbound
+from switchgear_mcp.listing import Inbound
 from switchgear_mcp.servers import Server
 from switchgear_mcp.upstream import Upstream
 

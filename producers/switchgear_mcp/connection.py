@@ -29,8 +29,7 @@ from switchgear_mcp import answers, forwarding
 from switchgear_mcp.child import AnswerOfNoRequestError
 from switchgear_mcp.child import started as started_child
 from switchgear_mcp.hidden import Hidden
-from switchgear_mcp.inbound import Inbound
-from switchgear_mcp.listing import Listing
+from switchgear_mcp.listing import Inbound, Listing
 from switchgear_mcp.servers import CommandServer, Server, UrlServer
 from switchgear_schemas.visible import sentence
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import mcp_types as types
@@ -13,6 +14,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
 from switchgear.runtime.throttled_log import Throttle
+from switchgear_mcp.message_size import DEFAULT_MIB, MIB
 from switchgear_schemas.enums import MAX_NAME_LENGTH
 from switchgear_schemas.visible import name as visible_name
 
@@ -112,3 +114,16 @@ def _name_of(entry: Any) -> str:
         return ""
     found: Iterable[Any] = (entry.get(key) for key in ("name", "uri", "uriTemplate"))
     return next((each for each in found if isinstance(each, str)), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Inbound:
+    """What one proxy lets in of the messages of all servers.
+
+    Attributes:
+        most: The most that one message may cost, see :mod:`switchgear_mcp.message_size`.
+        listing: Sorts out the entries of lists.
+    """
+
+    most: int = DEFAULT_MIB * MIB
+    listing: Listing = field(default_factory=Listing)

@@ -29,7 +29,7 @@ from switchgear_mcp.errors import (
     ServerStatusError,
 )
 from switchgear_mcp.hello import Hello, request_context
-from switchgear_mcp.inbound import Inbound
+from switchgear_mcp.listing import Inbound
 from switchgear_mcp.message_size import DEFAULT_MIB, MIB
 from switchgear_mcp.names import Names
 from switchgear_mcp.servers import Server, UrlServer

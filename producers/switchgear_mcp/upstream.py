@@ -24,7 +24,7 @@ from switchgear_mcp.errors import (
     ServerStatusError,
 )
 from switchgear_mcp.hidden import Hidden
-from switchgear_mcp.inbound import Inbound
+from switchgear_mcp.listing import Inbound
 from switchgear_mcp.message_size import MARK, sentence
 from switchgear_mcp.servers import Server
 

@@ -6,13 +6,13 @@ input, for an HTTP hook, and for the hooks of the Claude Agent SDK. A command ho
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.enums import MAX_NAME_LENGTH
 from switchgear_schemas.families import DEFAULT_PATTERN, circuit_name, family_of
+from switchgear_schemas.globs import any_matches
 
 DEFAULT_TOOLS: Final = "mcp__*"
 """Built-in tools are left out: an exit code of Bash says nothing about Bash."""
@@ -49,22 +49,17 @@ class HookCall(NamedTuple):
         return (own,) if self.family is None else (own, circuit_id(self.family, "family"))
 
 
-def guards(tools: str, tool: str) -> bool:
-    """Return whether a tool is guarded. ``tools`` are globs over Claude Code's names, comma-separated."""
-    return any(fnmatch.fnmatchcase(tool, glob.strip()) for glob in tools.split(","))
-
-
 def call_of(event: Event, tools: str = DEFAULT_TOOLS, family_pattern: str = DEFAULT_PATTERN) -> HookCall | None:
     """Return the call that an event is about. Return None if its tool is not guarded, or a field is missing.
 
     Args:
         event: As Claude Code sends it.
-        tools: See :func:`guards`.
+        tools: Which tools are guarded: globs over Claude Code's names, comma-separated.
         family_pattern: Which tools belong to a family.
     """
     name, session, call = (text(event.get(field)) for field in ("tool_name", "session_id", "tool_use_id"))
     tool = circuit_name(name)
-    if not name or len(tool) > MAX_NAME_LENGTH or not guards(tools, name):
+    if not name or len(tool) > MAX_NAME_LENGTH or not any_matches(tools, name):
         return None
     return HookCall(name, tool, family_of(tool, family_pattern), session, call, event.get("tool_input"))
 

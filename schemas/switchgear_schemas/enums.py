@@ -15,6 +15,10 @@ Evidence = Literal["full", "status_only"]
 """What the source of an event could tell about a failure. ``status_only``: it hides the kind of error."""
 
 CircuitState = Literal["closed", "open", "half_open", "forced_open", "disabled", "metrics_only"]
+REFUSING: Final = ("open", "forced_open")
+"""States in which a circuit refuses all calls but probes."""
+BROKEN: Final = (*REFUSING, "half_open")
+"""States in which a circuit refuses calls, some or all of them."""
 Scope = Literal["tool", "user", "session", "tenant"]
 """What a policy keeps a circuit for."""
 CircuitScope = Literal["tool", "user", "session", "tenant", "target", "family"]

@@ -17,6 +17,11 @@ def matches(pattern: str, tool_name: str) -> bool:
     return pattern == tool_name or _compiled(pattern).match(tool_name) is not None
 
 
+def any_matches(text: str, tool_name: str) -> bool:
+    """Return whether one of the globs of a setting covers the whole name."""
+    return any(matches(glob, tool_name) for glob in globs_in(text))
+
+
 def globs_in(text: str | None) -> tuple[str, ...]:
     """Return the globs of a setting, which separates them by commas. Empty parts are left out."""
     return tuple(glob for part in (text or "").split(",") if (glob := part.strip()))

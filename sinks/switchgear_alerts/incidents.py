@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from switchgear_alerts.facts import Seen
 from switchgear_alerts.messages import Change, ChangeKind, Facts, incident_id
+from switchgear_schemas.enums import REFUSING
 
-FAILING: Final = frozenset({"open", "forced_open"})
 _PASSED_BY: Final = {"disabled": "an operator disabled the circuit", "metrics_only": "the circuit only counts now"}
 _REMOVED: Final = frozenset({"user", "session", "tenant", "target"})
 """Scopes of circuits that are removed when they are idle. If they come back, they count their generations from 0."""
@@ -104,8 +104,8 @@ def observe(
     after = replace(before, version=seen.version, changed_at=seen.changed_at, generation=seen.generation)
     incident = before.incident
     if incident is None:
-        return _opened(after, seen, rules, fleet) if seen.facts.state in FAILING else (after, [])
-    if seen.facts.state in FAILING:
+        return _opened(after, seen, rules, fleet) if seen.facts.state in REFUSING else (after, [])
+    if seen.facts.state in REFUSING:
         return _still_open(after, incident, seen, rules, same_stay=seen.generation == before.generation)
     if seen.facts.state == "half_open":
         facts = replace(

@@ -16,10 +16,10 @@ from switchgear_alerts.dead_letters import DeadLetterFile
 from switchgear_alerts.delivery import Delivery
 from switchgear_alerts.engine import Engine
 from switchgear_alerts.facts import Seen, UnreadableRecordError, read_circuit
-from switchgear_alerts.incidents import FAILING
 from switchgear_alerts.metrics import AlertsMetrics
 from switchgear_alerts.receivers.base import Receiver
 from switchgear_alerts.state_topic import StateTopic
+from switchgear_schemas.enums import REFUSING
 from switchgear_schemas.records import unreadable
 
 log = structlog.get_logger()
@@ -42,7 +42,7 @@ class History:
 
     def take(self, seen: Seen) -> None:
         """Take a record. Circuits that are not open are not kept."""
-        if seen.facts.state in FAILING:
+        if seen.facts.state in REFUSING:
             self.open[seen.facts.circuit_id] = seen
         elif seen.facts.state != "half_open":
             self.open.pop(seen.facts.circuit_id, None)

@@ -12,6 +12,7 @@ from rich.text import Text
 from switchgear_cli.reads import problems
 from switchgear_cli.reads.formats import NOTHING, STATE_STYLES, ago, count, duration, moment, named, plain, share, state
 from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name, number, time, words
+from switchgear_schemas.enums import REFUSING
 from switchgear_schemas.explain import explain, percent
 
 Answer = Mapping[str, Any]
@@ -87,7 +88,7 @@ def _circuits(answer: Answer) -> RenderableType:
         if not fleets:
             return Text("No circuit yet: a worker makes one when a tool's first calls arrive.")
         return _circuit_rows(fleets, now)
-    refusing = sum(each["state"] in _REFUSING for each in fleets)
+    refusing = sum(each["state"] in REFUSING for each in fleets)
     title = f"Opened by processes on their own evidence (last {round(answer['local_within_s'] / 60)} minutes)"
     return Group(
         Text(f"Fleet: {_circuits_open(refusing)}.", style="bold"),
@@ -145,7 +146,6 @@ def executions(calls: Iterable[Answer], nothing: str, *, by_duration: bool = Fal
     return table
 
 
-_REFUSING: Final = ("open", "forced_open")
 _WHOSE: Final = {"tool": "", "family": " (all its tools)"}
 _LOCAL_MEANS: Final = "Each of these processes refuses calls by its own circuit, not by the fleet's. When a process ends, its circuit is gone."
 _ORDER: Final = ("unhealthy", "degraded", "healthy", "unknown")
@@ -165,7 +165,7 @@ def _error(call: Answer) -> str:
 def _circuit_rows(rows: Iterable[Answer], now: str) -> ResponsiveTable:
     """Return a table of circuits. A family that refuses calls stands for the circuits of its tools."""
     rows = list(rows)
-    refusing = {each["family"] for each in rows if each.get("scope") == "family" and each["state"] in _REFUSING}
+    refusing = {each["family"] for each in rows if each.get("scope") == "family" and each["state"] in REFUSING}
     table = ResponsiveTable(
         name("circuit"), Column("state"), time("since"), number("opens 24 h", lesser=1), time("last opened", lesser=2),
         time("last closed", lesser=3), words("why"),
@@ -189,10 +189,10 @@ def _circuit_rows(rows: Iterable[Answer], now: str) -> ResponsiveTable:
 
 def _of_tools(family: Answer, rows: Iterable[Answer]) -> str:
     """Return what there is to say of the circuits of a refusing family's tools, which have no rows."""
-    if family["state"] not in _REFUSING:
+    if family["state"] not in REFUSING:
         return ""
     shut = sum(
-        each.get("scope") != "family" and each.get("family") == family["family"] and each["state"] in _REFUSING
+        each.get("scope") != "family" and each.get("family") == family["family"] and each["state"] in REFUSING
         for each in rows
     )
     return f"refuses its tools ({shut} open themselves)" if shut else "refuses its tools"

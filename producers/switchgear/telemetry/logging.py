@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any
 
 from switchgear.arguments import impossible
 from switchgear.guard.rejections import Rejection
 from switchgear.telemetry.hooks import CircuitChange, Hooks
+from switchgear_schemas.enums import REFUSING
 from switchgear_schemas.visible import line
-
-_OPENING: Final = frozenset({"open", "forced_open"})
 
 
 class LoggingHooks(Hooks):
@@ -37,7 +36,7 @@ class LoggingHooks(Hooks):
 
     def on_transition(self, change: CircuitChange) -> None:
         """Log the change."""
-        level = "warning" if change.state in _OPENING else "info"
+        level = "warning" if change.state in REFUSING else "info"
         reason = f" ({change.reason})" if change.reason else ""
         text = f"the {change.source} circuit of {change.circuit_id} is {change.state}{reason}"
         fields = asdict(change)

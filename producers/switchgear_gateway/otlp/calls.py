@@ -12,9 +12,9 @@ from switchgear_gateway.otlp.context import kept
 from switchgear_gateway.otlp.decoding import logs_from, traces_from
 from switchgear_gateway.otlp.executions import UnusableRecordError
 from switchgear_gateway.otlp.mappings import is_recognised, of_log, of_span
+from switchgear_gateway.otlp.parts import Encoding
 from switchgear_gateway.otlp.records import Log, Span, logs_of, spans_of
 from switchgear_gateway.otlp.sources import looks_like_a_tool
-from switchgear_gateway.otlp.unreadable import Encoding
 from switchgear_schemas import ToolExecution
 
 R = TypeVar("R", Span, Log)

@@ -13,8 +13,14 @@ from google.protobuf.message import DecodeError, Message
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from switchgear_gateway.otlp.parts import MAX_RECORDS, fields_in, too_many_records
-from switchgear_gateway.otlp.unreadable import Encoding, TooManyRecordsError, UnreadableBodyError
+from switchgear_gateway.otlp.parts import (
+    MAX_RECORDS,
+    Encoding,
+    TooManyRecordsError,
+    UnreadableBodyError,
+    fields_in,
+    too_many_records,
+)
 from switchgear_http.json_cost import is_dear
 
 M = TypeVar("M", bound=Message)

@@ -15,8 +15,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from switchgear_gateway.bodies import Budget, Held, unpacked
 from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES
 from switchgear_gateway.otlp.ingest import Ingest, IngestAnswer, cost_of_calls
+from switchgear_gateway.otlp.parts import Encoding, TooManyRecordsError, UnreadableBodyError
 from switchgear_gateway.otlp.submission import NotAllowedError, Sender, SenderOf, TryAgainError
-from switchgear_gateway.otlp.unreadable import Encoding, TooManyRecordsError, UnreadableBodyError
 from switchgear_http.limits import InProgress, network_of
 from switchgear_http.problem import ProblemError
 from switchgear_schemas.errors import SwitchgearError

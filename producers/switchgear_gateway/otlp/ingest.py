@@ -17,11 +17,10 @@ from switchgear_gateway.otlp.calls import Calls, R, calls_in_logs, calls_in_trac
 from switchgear_gateway.otlp.context import TraceContext
 from switchgear_gateway.otlp.failures import by_trusted_text
 from switchgear_gateway.otlp.grouping import MOST_REMEMBERED, CallWindow, CountedCall, SeenCall
-from switchgear_gateway.otlp.parts import parts_of
+from switchgear_gateway.otlp.parts import Encoding, parts_of
 from switchgear_gateway.otlp.records import Log, Span
 from switchgear_gateway.otlp.sources import IngestCounts
 from switchgear_gateway.otlp.submission import Sender, SubmitResult, TryAgainError
-from switchgear_gateway.otlp.unreadable import Encoding
 from switchgear_http.turns import Turn
 from switchgear_schemas import ToolExecution
 from switchgear_schemas.globs import matches

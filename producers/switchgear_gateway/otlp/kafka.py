@@ -16,8 +16,8 @@ from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_gateway.bodies import MAX_BODY_BYTES
 from switchgear_gateway.otlp.decoding import encoding_of
 from switchgear_gateway.otlp.ingest import Ingest
+from switchgear_gateway.otlp.parts import UnreadableBodyError
 from switchgear_gateway.otlp.submission import Sender, TryAgainError
-from switchgear_gateway.otlp.unreadable import UnreadableBodyError
 from switchgear_schemas.connection import KafkaConnection
 
 log: Final = logging.getLogger("switchgear.gateway.otlp")

@@ -7,14 +7,15 @@ are requests of the same kind, with some records each, and with the resource and
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Raw
 
-from switchgear_gateway.otlp.unreadable import Encoding, TooManyRecordsError, UnreadableBodyError
 from switchgear_http.json_cost import commas_in
+from switchgear_schemas.errors import SwitchgearError
 
+Encoding = Literal["protobuf", "json"]
 MAX_RECORDS: Final = 20_000
 """Spans or log records in one request, and as many resources and scopes. Exporters send at most a few thousand."""
 PART_BYTES: Final = 8_192
@@ -31,6 +32,14 @@ _BYTES_PER_COMMA: Final = 8
 """Each value of a list takes 64 bytes until it is decoded."""
 _VARINT, _I64, _LEN, _I32 = 0, 1, 2, 5
 _EMPTY: Final = Raw()
+
+
+class UnreadableBodyError(SwitchgearError):
+    """A body isn't what its headers say. The same request must not be sent again."""
+
+
+class TooManyRecordsError(UnreadableBodyError):
+    """A body has more records, or more in a record, than one request may have."""
 
 
 def parts_of(body: bytes, encoding: Encoding) -> Iterator[bytes | None]:

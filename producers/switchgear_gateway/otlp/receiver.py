@@ -16,8 +16,8 @@ from starlette.responses import Response
 from switchgear_gateway.bodies import Budget, read_body
 from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES
 from switchgear_gateway.otlp.ingest import Ingest, IngestAnswer, cost_of_calls
+from switchgear_gateway.otlp.parts import Encoding, TooManyRecordsError, UnreadableBodyError
 from switchgear_gateway.otlp.submission import Sender, TryAgainError
-from switchgear_gateway.otlp.unreadable import Encoding, TooManyRecordsError, UnreadableBodyError
 from switchgear_http.middleware import principal_of
 from switchgear_http.principal import Principal, Role
 from switchgear_http.problem import ProblemError

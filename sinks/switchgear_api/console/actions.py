@@ -178,8 +178,8 @@ class Actions(Handlers):
         """Return the fields of a circuit as it is now."""
         found = await self._fleet.find(circuit_id)
         if found is not None:
-            return circuit_part(found)
-        return no_circuit(read_circuit_id(circuit_id).name, None) | {"circuit_id": circuit_id}
+            return {**circuit_part(found)}
+        return {**no_circuit(read_circuit_id(circuit_id).name, None), "circuit_id": circuit_id}
 
     async def carry_out(
         self,

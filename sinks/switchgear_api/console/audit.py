@@ -18,6 +18,7 @@ from starlette.responses import Response
 from switchgear_api.answers import BadRequestError, NotFoundError, json_answer
 from switchgear_api.console.calls import cursor, read_cursor
 from switchgear_api.console.figures import utc_now
+from switchgear_api.console.page_shapes import AuditItem
 from switchgear_api.console.records import iso
 from switchgear_api.parameters import Parameters, query
 from switchgear_api.rights import Rights
@@ -197,12 +198,17 @@ class Audit(Handlers):
         return json_answer({"items": [self._item(row, undone) for row in shown], "next": following})
 
     @staticmethod
-    def _item(row: Mapping[str, Any], undone: Mapping[str, str]) -> dict[str, Any]:
+    def _item(row: Mapping[str, Any], undone: Mapping[str, str]) -> AuditItem:
         identity = str(row["audit_id"])
         return {
             "audit_id": identity,
             "at": iso(row["at"]),
-            **{name: row[name] for name in ("actor", "address", "action", "subject", "reason", "outcome")},
+            "actor": row["actor"],
+            "address": row["address"],
+            "action": row["action"],
+            "subject": row["subject"],
+            "reason": row["reason"],
+            "outcome": row["outcome"],
             "detail": row["detail"] or None,
             "before": _value(row["before"]),
             "after": _value(row["after"]),

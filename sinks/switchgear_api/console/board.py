@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear_api.console.components import Components
@@ -16,6 +16,7 @@ from switchgear_api.console.figures import Figures, read_figures, read_openings,
 from switchgear_api.console.fleet import ConsoleCircuits
 from switchgear_api.console.now import assemble, is_refusing, is_troubled, openings
 from switchgear_api.console.records import iso
+from switchgear_api.console.shapes import Freshness, NowAnswer
 from switchgear_http.problem import encoded
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.store import Database, Store
@@ -34,7 +35,7 @@ _GZIP_LEVEL: Final = 1
 class Snapshot:
     """The answer at one time."""
 
-    content: dict[str, Any]
+    content: NowAnswer
     figures: Figures
     took_s: float
     at: float
@@ -63,7 +64,7 @@ class Snapshot:
     def troubled(self) -> bytes:
         """The answer as JSON with only the tools that are not closed, or that something is advised for."""
         tools = [row for row in self.content["tools"] if is_troubled(row)]
-        return encoded(self.content | {"tools": tools})
+        return encoded({**self.content, "tools": tools})
 
 
 class Boards:
@@ -130,15 +131,16 @@ class Boards:
             self._figures, now, minutes, tenant, {name: each.at for name, each in opened.items()}
         )
         content = await asyncio.to_thread(assemble, known, figures, opened, family_pattern=self._pattern)
-        head = {
+        answer: NowAnswer = {
             "checked_at": iso(now),
             "minutes": minutes,
             "live_id": live_id,
             "data": self.data(figures, named=circuits),
+            **content,
         }
-        return Snapshot(head | content, figures, time.monotonic() - started, started)
+        return Snapshot(answer, figures, time.monotonic() - started, started)
 
-    def data(self, figures: Figures | None, *, named: bool) -> dict[str, Any]:
+    def data(self, figures: Figures | None, *, named: bool) -> Freshness:
         """Return how old the data is, and what is wrong with the system.
 
         Args:

@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from switchgear_api.answers import BadRequestError, json_answer
 from switchgear_api.console.figures import utc_now
+from switchgear_api.console.page_shapes import Call
 from switchgear_api.console.records import iso
 from switchgear_api.parameters import Parameters, query
 from switchgear_api.rights import Rights
@@ -36,16 +37,9 @@ COLUMNS: Final = (
 _CURSOR: Final = re.compile(r"(-?\d{1,18}):([0-9a-f-]{36})")
 
 
-def call_of(row: Mapping[str, Any]) -> dict[str, Any]:
+def call_of(row: Mapping[str, Any]) -> Call:
     """Return one call for a page. What is not stored is null."""
-    texts = {
-        name: row[name] or None
-        for name in (
-            "error_class", "error_type", "error_message", "service", "user_id", "session_id", "request_id", "fallback_tool",
-            "lease_id", "traceparent", "parameters_hash", "metadata",
-        )
-    }  # fmt: skip
-    return texts | {
+    return {
         "metric_id": str(row["metric_id"]),
         "at": iso(row["recorded_at"]),
         "tenant": row["tenant"] or None,
@@ -59,6 +53,18 @@ def call_of(row: Mapping[str, Any]) -> dict[str, Any]:
         "generation": row["generation"],
         "input_size": row["input_size"],
         "output_size": row["output_size"],
+        "error_class": row["error_class"] or None,
+        "error_type": row["error_type"] or None,
+        "error_message": row["error_message"] or None,
+        "service": row["service"] or None,
+        "user_id": row["user_id"] or None,
+        "session_id": row["session_id"] or None,
+        "request_id": row["request_id"] or None,
+        "fallback_tool": row["fallback_tool"] or None,
+        "lease_id": row["lease_id"] or None,
+        "traceparent": row["traceparent"] or None,
+        "parameters_hash": row["parameters_hash"] or None,
+        "metadata": row["metadata"] or None,
     }
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from aiokafka import AIOKafkaConsumer
@@ -18,6 +18,7 @@ from switchgear_api.console.fleet import ConsoleCircuits
 from switchgear_api.console.groups import GroupLook, Progress, look_at
 from switchgear_api.console.problems import Seen, Server, problems, since_when, without_names
 from switchgear_api.console.servers import ask_servers
+from switchgear_api.console.shapes import Problem
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.store import Store
 
@@ -49,9 +50,9 @@ class Components:
         self._unready: dict[str, str] = {}
         self._began: dict[str, datetime] = {}
         self._started_s = self._stored_s = time.monotonic()
-        self._problems: Sequence[Mapping[str, Any]] = ()
+        self._problems: Sequence[Problem] = ()
 
-    def problems(self, *, named: bool) -> Sequence[Mapping[str, Any]]:
+    def problems(self, *, named: bool) -> Sequence[Problem]:
         """Return what is wrong, the worst first.
 
         Args:

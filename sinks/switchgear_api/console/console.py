@@ -123,8 +123,8 @@ class Console(Handlers):
             families = [row for row in snapshot.content["families"] if principal.may(Role.READ, tool=row["tool"])]
             shown = [row for row in tools if is_troubled(row)] if troubled else tools
             data = snapshot.content["data"]
-            data = data | {"problems": without_names(data["problems"])}
-            content = snapshot.content | {"data": data, "fleet": fleet_of(tools), "tools": shown, "families": families}
+            data = {**data, "problems": without_names(data["problems"])}
+            content = {**snapshot.content, "data": data, "fleet": fleet_of(tools), "tools": shown, "families": families}
             return Response(encoded(content), media_type="application/json", headers=headers)
         if troubled:
             return Response(snapshot.troubled, media_type="application/json", headers=headers)

@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final, cast
 
 import msgspec
 from starlette.requests import Request
@@ -15,6 +15,7 @@ from starlette.responses import Response
 from switchgear_api.answers import BadRequestError, NotFoundError, json_answer
 from switchgear_api.console.actions import Reason
 from switchgear_api.console.audit import Action, Audit
+from switchgear_api.console.page_shapes import DeadLetter
 from switchgear_api.console.records import iso
 from switchgear_api.parameters import Parameters, json_body, query
 from switchgear_api.rights import Rights
@@ -181,19 +182,17 @@ def _position_of(after: str | None) -> tuple[int, ...] | None:
     return tuple(map(int, found.groups()))
 
 
-def summary(letter: StoredLetter) -> dict[str, Any]:
+def summary(letter: StoredLetter) -> DeadLetter:
     """Return a letter without its bytes."""
-    return letter.summary() | {
-        "id": identity(letter),
-        "at": iso(letter.at),
-        "written_at": iso(letter.written_at),
-    }
+    place = {"id": identity(letter), "at": iso(letter.at), "written_at": iso(letter.written_at)}
+    return cast("DeadLetter", letter.summary() | place)
 
 
-def in_full(letter: StoredLetter) -> dict[str, Any]:
+def in_full(letter: StoredLetter) -> DeadLetter:
     """Return a letter with its bytes as ``text``, or as a ``hex`` dump if they are not text."""
     original = letter.letter.original_key
-    return summary(letter) | {
+    return {
+        **summary(letter),
         "original_key": None if original is None else original.decode(errors="replace"),
         "text": letter.text,
         "hex": hexdump(letter.letter.body) if letter.text is None else None,

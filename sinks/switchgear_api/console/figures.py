@@ -10,6 +10,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from switchgear_api.console.records import document, sentence
+from switchgear_api.console.shapes import Blast, Saved, Stats, Waste
+from switchgear_schemas.enums import BROKEN
+from switchgear_sinks.health.verdict import Counted
 from switchgear_sinks.repository import rollups
 from switchgear_sinks.repository.local_circuits import WITHIN, local_circuits
 from switchgear_sinks.repository.queries import Conditions, microseconds, select, window_end
@@ -27,40 +30,26 @@ _TOKENS: Final = "input_tokens + output_tokens + cache_creation_tokens"
 _COUNTED: Final = """
     toUInt64(sum(calls) - sum(rejections)) AS made, sum(errors) + sum(timeouts) - sum(caller_errors) AS failed,
     sum(timeouts) AS timed_out, sum(rejections) AS refusals, sum(caller_errors) AS callers_fault,
-    sum(cancellations) AS cancelled, max(arrived_at) AS newest
+    sum(cancellations) AS cancelled, max(arrived_at) AS newest,
+    toUInt64(made - sum(successes) - sum(errors) - sum(timeouts) - cancelled) AS ignored
 """
 
 
 @dataclass(frozen=True, slots=True)
-class ToolFigures:
+class ToolFigures(Counted):
     """The calls of one tool in the window."""
 
-    calls: int = 0
-    errors: int = 0
-    timeouts: int = 0
-    caller_errors: int = 0
-    cancelled: int = 0
     last_at: datetime | None = None
     """When the newest event arrived: a call, or one that a circuit refused. To the second."""
     beat_calls: tuple[int, ...] = ()
     beat_errors: tuple[int, ...] = ()
-
-    @property
-    def judged(self) -> int:
-        """Calls that say how the tool is: the rates are of these."""
-        return self.calls - self.caller_errors - self.cancelled
-
-    @property
-    def error_rate(self) -> float:
-        """Share of the judged calls that failed; 0 without calls."""
-        return self.errors / self.judged if self.judged else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
     """What an open circuit has cost and saved since its opening, and whom it touches."""
 
-    wasted: Mapping[str, float] = field(default_factory=lambda: {"calls": 0, "tokens": 0, "usd": 0.0, "seconds": 0.0})
+    wasted: Waste = field(default_factory=lambda: Waste(calls=0, tokens=0, usd=0.0, seconds=0.0))
     mean_tokens: float = 0.0
     mean_usd: float = 0.0
     mean_seconds: float = 0.0
@@ -69,6 +58,27 @@ class Outage:
     users: int = 0
     sessions: int = 0
     top_services: tuple[str, ...] = ()
+
+    @property
+    def saved(self) -> Saved:
+        """What refusing has saved: the refused calls times the mean cost of a failed call."""
+        return {
+            "refused": self.refused,
+            "tokens": round(self.refused * self.mean_tokens),
+            "usd": self.refused * self.mean_usd,
+            "seconds": self.refused * self.mean_seconds,
+            "estimated": True,
+        }
+
+    @property
+    def blast(self) -> Blast:
+        """Whom it touches."""
+        return {
+            "services": self.services,
+            "users": self.users,
+            "sessions": self.sessions,
+            "top_services": list(self.top_services),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +93,24 @@ class Figures:
     outages: Mapping[str, Outage]
     local: Mapping[str, list[dict[str, Any]]]
     newest_event_at: datetime | None
+
+    def stats(self, tool: str) -> Stats:
+        """Return the statistics of a tool. Rates and times are of judged calls; times are null without one."""
+        counted = self.tools.get(tool) or ToolFigures()
+        p50, p95, p99 = self.percentiles.get(tool) or (None, None, None)
+        return {
+            "calls": counted.calls,
+            "errors": counted.errors,
+            "timeouts": counted.timeouts,
+            "caller_errors": counted.caller_errors,
+            "cancelled": counted.cancelled,
+            "ignored": counted.ignored,
+            "refused": self.refused.get(tool, 0),
+            "error_rate": round(counted.error_rate, 6),
+            "p50_ms": p50,
+            "p95_ms": p95,
+            "p99_ms": p99,
+        }
 
 
 async def read_figures(
@@ -135,7 +163,7 @@ async def _counts(
     place = "toUInt32(intDiv(toUInt32(minute) - {since:UInt32}, 60))"
     rows = await db.rows(
         f"""SELECT tool_name, sum(made) AS calls, sum(failed) AS own, sum(timed_out) AS late, sum(callers_fault) AS callers,
-            sum(cancelled) AS ended, max(newest) AS arrived,
+            sum(cancelled) AS ended, sum(ignored) AS left_out, max(newest) AS arrived,
             groupArrayInsertAt(0, {minutes})(made, {place}) AS beat, groupArrayInsertAt(0, {minutes})(failed, {place}) AS bad
         FROM ({inner}) WHERE {place} < {minutes} GROUP BY tool_name""",
         where.parameters,
@@ -147,6 +175,7 @@ async def _counts(
             row["late"],
             row["callers"],
             row["ended"],
+            row["left_out"],
             row["arrived"],
             tuple(row["beat"]),
             tuple(row["bad"]),
@@ -258,11 +287,10 @@ async def read_openings(db: Database, circuit_ids: list[str]) -> dict[str, Openi
     """Return when and why circuits last began to refuse calls, by circuit id, as far as it is stored."""
     if not circuit_ids:
         return {}
-    refusing = "('open', 'half_open', 'forced_open')"
     where = Conditions(None).that(
         "circuit_id IN {ids:Array(String)}",
-        f"state IN {refusing}",
-        f"previous_state NOT IN {refusing}",
+        f"state IN {BROKEN}",
+        f"previous_state NOT IN {BROKEN}",
         ids=circuit_ids,
     )
     rows = await db.rows(

@@ -172,7 +172,7 @@ class Live(EventHub):
         now = {
             row["tool"]: {
                 "stats": row["stats"],
-                "beat_now": {name: each[-1] for name, each in row["beat"].items()},
+                "beat_now": {"calls": row["beat"]["calls"][-1], "errors": row["beat"]["errors"][-1]},
                 "last_call_at": row["last_call_at"],
             }
             for row in snapshot.content["tools"]

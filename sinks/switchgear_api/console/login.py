@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from starlette.datastructures import Headers
@@ -14,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from switchgear_api.answers import NotFoundError, json_answer
+from switchgear_api.console.page_shapes import SessionAnswer
 from switchgear_api.console.records import iso
 from switchgear_api.parameters import json_body, query
 from switchgear_http.errors import InvalidCredentialsError, KeysUnavailableError
@@ -167,7 +167,7 @@ class Login(Handlers):
         answer.headers.append("set-cookie", set_cookie(session_name(secure=secure), "", 0, secure=secure))
         return answer
 
-    def _document(self, principal: Principal, session: LoginSession | None) -> Mapping[str, Any]:
+    def _document(self, principal: Principal, session: LoginSession | None) -> SessionAnswer:
         held = sorted(role for role in Role if principal.may(role))
         return {
             "name": principal.name,

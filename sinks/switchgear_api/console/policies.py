@@ -25,6 +25,7 @@ from switchgear_api.answers import BadRequestError, json_answer
 from switchgear_api.console.actions import WAIT_S, Actions, Actor, Reason, Wait, command_of
 from switchgear_api.console.audit import Action
 from switchgear_api.console.figures import utc_now
+from switchgear_api.console.page_shapes import PolicyValue
 from switchgear_api.operate.known_state import KnownState, read_known
 from switchgear_api.operate.policy_in_force import (
     after_setting,
@@ -152,18 +153,18 @@ class EffectivePolicies:
         explained = file.explain_family(name) if family else file.explain(name)
         return policy_used(explained, await self.known() or NOTHING_KNOWN, family=family).mode
 
-    async def rows(self, tool: str) -> list[dict[str, Any]]:
+    async def rows(self, tool: str) -> list[PolicyValue]:
         """Return a row for every setting of a tool's policy."""
         return rows_of(await self.explain(tool))
 
 
-def rows_of(explained: Explanation) -> list[dict[str, Any]]:
+def rows_of(explained: Explanation) -> list[PolicyValue]:
     """Return a row for every setting, with its value and source."""
     values = explained.policy.model_dump(mode="json")
     cusum = values.pop("cusum")
     flat = values | ({"cusum": None} if cusum is None else {f"cusum.{key}": cusum[key] for key in cusum})
     set_by = overridden(explained)
-    found = []
+    found: list[PolicyValue] = []
     for name in sorted(flat):
         title = explained.sources.get(name, BUILT_IN)
         if name in set_by:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Final
 
+from switchgear_api.console import shapes
 from switchgear_api.console.records import iso
+from switchgear_api.console.shapes import Level
 
 LATE_S: Final = 15.0
 """What does not answer, or does not get on, for so long is a problem."""
 MOST_LAG: Final = 10_000
 """Fewer records that wait are no problem."""
-Level = Literal["bad", "note"]
 
 _FROZEN: Final = "Circuits have not changed since then. Each process decides alone; it probes an open circuit after 30 s without an answer."
 _STORED_UNTIL: Final = "Decisions go on. What is stored and shown ends there; Kafka keeps the calls until a sink runs."
@@ -124,7 +125,7 @@ def problems(seen: Seen) -> list[Problem]:
 
 def since_when(
     found: Iterable[Problem], began: Mapping[str, datetime], at: datetime
-) -> tuple[list[dict[str, Any]], dict[str, datetime]]:
+) -> tuple[list[shapes.Problem], dict[str, datetime]]:
     """Return the problems as the API answers them, and since when each is known, for the next look.
 
     Args:
@@ -146,7 +147,7 @@ def since_when(
     ], known
 
 
-def without_names(found: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def without_names(found: Sequence[shapes.Problem]) -> list[shapes.Problem]:
     """Return the problems for a reader who may not know the names and addresses of processes."""
     return [{**each, "what": _GENERAL[each["component"]]} for each in found]
 

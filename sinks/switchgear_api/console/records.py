@@ -6,16 +6,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, cast, overload
 
 import msgspec
 
 from switchgear.follower.view import CircuitView, Instant, decode_as, read_instant
+from switchgear_api.console.shapes import CircuitRecord, Override, State
 from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.explain import explain
 
-REFUSING: Final = frozenset({"open", "half_open", "forced_open"})
-"""States that refuse calls, some or all of them."""
 VERBS: Final = ("force_open", "disable", "metrics_only", "auto", "close", "reset")
 _COMMAND_OF: Final = {
     "forced_open": "force_open",
@@ -54,6 +53,14 @@ def stored_record(row: Mapping[str, Any]) -> RecordedCircuit:
     return msgspec.convert(dict(row), RecordedCircuit, dec_hook=_instant, builtin_types=(datetime,))
 
 
+@overload
+def iso(moment: float | datetime) -> str: ...
+
+
+@overload
+def iso(moment: float | datetime | None) -> str | None: ...
+
+
 def iso(moment: float | datetime | None) -> str | None:
     """Return a time as ISO 8601 in UTC, with milliseconds. A number is seconds since 1970."""
     if moment is None:
@@ -74,10 +81,10 @@ def document(text: str) -> dict[str, Any] | None:
     return json.loads(text) if text else None
 
 
-def circuit_part(circuit: RecordedCircuit) -> dict[str, Any]:
+def circuit_part(circuit: RecordedCircuit) -> CircuitRecord:
     """Return the fields of one circuit, as ``now`` and ``live`` have them."""
     cause, lease = circuit.cause, circuit.leases[0] if circuit.leases else None
-    state = "forced_open" if circuit.forced else circuit.state
+    state: State = "forced_open" if circuit.forced else circuit.state
     return {
         "tool": circuit.tool_name,
         "circuit_id": circuit.circuit_id,
@@ -101,17 +108,20 @@ def circuit_part(circuit: RecordedCircuit) -> dict[str, Any]:
     }
 
 
-def no_circuit(tool: str, family: str | None) -> dict[str, Any]:
+def no_circuit(tool: str, family: str | None) -> CircuitRecord:
     """Return the same fields for a tool without a record: its circuit is closed and has never changed."""
-    return dict.fromkeys(
-        (
-            "since", "why", "rule", "value", "threshold", "sample", "reporters", "last_error", "next_probe_at", "lease", "ramp",
-            "expires_at", "override",
-        )
-    ) | {"tool": tool, "circuit_id": circuit_id(tool), "family": family, "state": "closed", "version": 0, "permits_left": 0}  # fmt: skip
+    known = {
+        "tool": tool,
+        "circuit_id": circuit_id(tool),
+        "family": family,
+        "state": "closed",
+        "version": 0,
+        "permits_left": 0,
+    }
+    return cast("CircuitRecord", dict.fromkeys(CircuitRecord.__annotations__) | known)
 
 
-def _override(circuit: RecordedCircuit, state: str) -> dict[str, Any] | None:
+def _override(circuit: RecordedCircuit, state: str) -> Override | None:
     cause = circuit.cause
     if cause is None or cause.rule != "command" or state not in _COMMAND_OF:
         return None

@@ -7,14 +7,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from switchgear_api.console.figures import REFUSED
+from switchgear_api.console.page_shapes import FleetSeries, Series
 from switchgear_api.console.records import iso
 from switchgear_sinks.repository.queries import (
     CALLER_ERROR,
     CALLS,
-    CANCELLED,
     FAILED,
     JUDGED,
     NOT_CANCELLED,
@@ -30,8 +30,8 @@ RAW_HOURS: Final = 24.0
 """A longer series of one tool comes from the rollups."""
 _QUARTER_S: Final = 900
 _COUNTS: Final = ("calls", "judged", "errors", "timeouts", "refused")
-_ROLLED: Final = """sum(calls) - sum(rejections) AS made, made - sum(caller_errors) - sum(cancellations) AS judged,
-    sum(errors) + sum(timeouts) - sum(caller_errors) AS failed"""
+_ROLLED: Final = """sum(calls) - sum(rejections) AS made, sum(errors) + sum(timeouts) - sum(caller_errors) AS failed,
+    sum(successes) + failed AS judged"""
 _TIMES: Final = ("p50_ms", "p95_ms", "p99_ms")
 
 
@@ -49,7 +49,7 @@ def period_of(now: datetime, hours: float) -> tuple[datetime, int, int]:
     return datetime.fromtimestamp(end - count * step, UTC), step, count
 
 
-async def tool_series(db: Database, tool: str, tenant: str | None, now: datetime, hours: float) -> dict[str, Any]:
+async def tool_series(db: Database, tool: str, tenant: str | None, now: datetime, hours: float) -> Series:
     """Return the series of one tool."""
     since, step, count = period_of(now, hours)
     place = "intDiv(toUnixTimestamp(toDateTime({column}, 'UTC')) - {{start:Int64}}, {{step:Int64}}) AS place"
@@ -58,7 +58,7 @@ async def tool_series(db: Database, tool: str, tenant: str | None, now: datetime
     raw = Conditions(tenant).equal("tool_name", tool).that(recorded)
     if hours <= RAW_HOURS:
         columns = f"""{place.format(column="recorded_at")}, countIf({CALLS}) AS calls,
-            countIf({CALLS}) - countIf({CALLER_ERROR}) - countIf({CANCELLED}) AS judged,
+            countIf({JUDGED}) AS judged,
             countIf({FAILED}) - countIf({CALLER_ERROR}) AS errors, countIf(status = 'timeout' AND {NOT_CANCELLED}) AS timeouts,
             sumIf({REFUSED}, status = 'rejected') AS refused,
             quantilesTDigestIf(0.5, 0.95, 0.99)(execution_time_ms, {JUDGED}) AS times"""
@@ -90,7 +90,7 @@ async def tool_series(db: Database, tool: str, tenant: str | None, now: datetime
     return series([*renamed, *refusals, *times], since, step, count)
 
 
-async def fleet_series(db: Database, tenant: str | None, now: datetime, hours: float) -> dict[str, Any]:
+async def fleet_series(db: Database, tenant: str | None, now: datetime, hours: float) -> FleetSeries:
     """Return the calls and errors of all tools together."""
     since, step, count = period_of(now, hours)
     where = Conditions(tenant).that("minute >= toDateTime({start:UInt32}, 'UTC')")
@@ -100,14 +100,14 @@ async def fleet_series(db: Database, tenant: str | None, now: datetime, hours: f
         where.parameters | {"start": int(since.timestamp()), "step": step},
     )
     found = series(map(_counted, rows), since, step, count)
-    return {name: found[name] for name in ("step_s", "at", "calls", "judged", "errors")}
+    return cast("FleetSeries", {name: value for name, value in found.items() if name in FleetSeries.__annotations__})
 
 
 def _counted(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"place": row["place"], "calls": row["made"], "judged": row["judged"], "errors": row["failed"]}
 
 
-def series(rows: Iterable[Mapping[str, Any]], since: datetime, step: int, count: int) -> dict[str, Any]:
+def series(rows: Iterable[Mapping[str, Any]], since: datetime, step: int, count: int) -> Series:
     """Return lists with one value a step. Counts are 0 in a step without rows; times are null."""
     counts = {name: [0] * count for name in _COUNTS}
     times: dict[str, list[float | None]] = {name: [None] * count for name in _TIMES}
@@ -121,4 +121,4 @@ def series(rows: Iterable[Mapping[str, Any]], since: datetime, step: int, count:
         for name, value in zip(_TIMES, row.get("times") or (), strict=False):
             times[name][place] = value if value == value else None  # noqa: PLR0124 - NaN of a step without judged calls
     at = [iso(since + timedelta(seconds=step * each)) for each in range(count)]
-    return {"step_s": step, "at": at, **counts, **times}
+    return cast("Series", {"step_s": step, "at": at, **counts, **times})

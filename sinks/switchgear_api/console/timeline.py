@@ -13,8 +13,10 @@ from starlette.responses import Response
 from switchgear_api.answers import json_answer
 from switchgear_api.console.audit import NEWEST_STAGE, WITHOUT_EFFECT
 from switchgear_api.console.figures import utc_now
+from switchgear_api.console.page_shapes import Mark, Span, TimelineAnswer, Transition
 from switchgear_api.console.records import document, iso, sentence
 from switchgear_api.console.series import fleet_series
+from switchgear_api.console.shapes import State
 from switchgear_api.parameters import Parameters, query
 from switchgear_api.rights import Rights
 from switchgear_http.principal import Role
@@ -48,15 +50,14 @@ class Timeline(Handlers):
             _policy_marks(self._db, since) if rights.all_tenants else _nothing(),
         )
         found = [transition(row) for row in rows[-MOST:]]
-        return json_answer(
-            {
-                "since": iso(since),
-                "transitions": found,
-                "truncated": len(rows) > MOST,
-                "series": series,
-                "marks": sorted([*command_marks(found), *marks], key=lambda each: str(each["at"])),
-            }
-        )
+        answer: TimelineAnswer = {
+            "since": iso(since),
+            "transitions": found,
+            "truncated": len(rows) > MOST,
+            "series": series,
+            "marks": sorted([*command_marks(found), *marks], key=lambda each: each["at"]),
+        }
+        return json_answer(answer)
 
 
 async def transitions(
@@ -81,7 +82,7 @@ async def transitions(
     return [row | {"cause": document(row["cause"]), "counts": document(row["counts"])} for row in reversed(rows)]
 
 
-def transition(row: Mapping[str, Any]) -> dict[str, Any]:
+def transition(row: Mapping[str, Any]) -> Transition:
     """Return one change of state for a page."""
     cause = row["cause"] or {}
     return {
@@ -100,7 +101,7 @@ def transition(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def bands(
     rows: Iterable[Mapping[str, Any]], before: Mapping[str, Any] | None, since: datetime, until: datetime
-) -> list[dict[str, Any]]:
+) -> list[Span]:
     """Return the states of one circuit over a period, without gaps.
 
     Args:
@@ -109,34 +110,31 @@ def bands(
         since: The beginning of the period.
         until: The end of the period.
     """
-    found: list[dict[str, Any]] = []
-    first = (
-        {"state": "closed", "why": None}
-        if before is None
-        else {"state": before["state"], "why": transition(before)["why"]}
-    )
-    at = since
+    found: list[Span] = []
+    state: State = "closed" if before is None else before["state"]
+    at, why = since, None if before is None else transition(before)["why"]
     for row in rows:
         if row["changed_at"] > at:
-            found.append({"at": iso(at), "until": iso(row["changed_at"]), **first})
-        at, first = row["changed_at"], {"state": row["state"], "why": transition(row)["why"]}
+            found.append({"at": iso(at), "until": iso(row["changed_at"]), "state": state, "why": why})
+        at, state, why = row["changed_at"], row["state"], transition(row)["why"]
     if until > at or not found:
-        found.append({"at": iso(at), "until": iso(until), **first})
+        found.append({"at": iso(at), "until": iso(until), "state": state, "why": why})
     return found
 
 
-def command_marks(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def command_marks(found: Iterable[Transition]) -> list[Mark]:
     """Return a mark for every command of an operator. A command to many circuits at once is one mark."""
-    marks: dict[tuple[Any, ...], dict[str, Any]] = {}
+    tools: dict[tuple[str, str | None, str], list[Transition]] = {}
     for each in found:
         if each["actor"] is not None:
-            key = (each["actor"], each["why"], str(each["at"])[:19])
-            mark = marks.setdefault(key, {"at": each["at"], "kind": "command", "text": each["why"], "tools": []})
-            mark["tools"].append(each["tool"])
-    return [mark | {"text": f"{', '.join(mark.pop('tools')[:3])}: {mark['text']}"} for mark in marks.values()]
+            tools.setdefault((each["actor"], each["why"], each["at"][:19]), []).append(each)
+    return [
+        {"at": of[0]["at"], "kind": "command", "text": f"{', '.join(each['tool'] for each in of[:3])}: {of[0]['why']}"}
+        for of in tools.values()
+    ]
 
 
-async def _policy_marks(db: Database, since: datetime) -> list[dict[str, Any]]:
+async def _policy_marks(db: Database, since: datetime) -> list[Mark]:
     where = Conditions(None).that(
         "at >= fromUnixTimestamp64Micro({since:Int64}, 'UTC')", "action = 'set_policy'", since=microseconds(since)
     )

@@ -5,9 +5,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final, cast
 
 import structlog
 from starlette.requests import Request
@@ -20,9 +19,11 @@ from switchgear_api.console.calls import COLUMNS, call_of
 from switchgear_api.console.figures import Figures, utc_now
 from switchgear_api.console.live import WINDOW_MINUTES
 from switchgear_api.console.now import tool_row
+from switchgear_api.console.page_shapes import Call, Caller, ErrorPattern, PolicyValue, Span, ToolAnswer
 from switchgear_api.console.policies import EffectivePolicies
 from switchgear_api.console.records import iso, no_circuit
 from switchgear_api.console.series import tool_series
+from switchgear_api.console.shapes import Tool, Waste
 from switchgear_api.console.timeline import bands, transitions
 from switchgear_api.parameters import Parameters, query
 from switchgear_api.rights import Rights
@@ -70,16 +71,17 @@ class ToolPage(Handlers):
         since, until = now - timedelta(hours=hours), window_end(now)
         visible = rights.all_tenants
         snapshot = await self._boards.snapshot(WINDOW_MINUTES, tenant, circuits=visible)
-        series, states, errors, slow, recent, waste, callers, (policy, policy_error) = await asyncio.gather(
+        series, states, errors, (slow, recent), (waste, callers), (policy, policy_error) = await asyncio.gather(
             tool_series(self._db, name, tenant, now, hours),
             self._states(name, since, now) if visible else _nothing(),
             self._errors(name, tenant, since, until),
-            self._calls(
-                name, tenant, (since, until), "ORDER BY execution_time_ms DESC, metric_id", "status != 'rejected'"
+            asyncio.gather(
+                self._calls(
+                    name, tenant, (since, until), "ORDER BY execution_time_ms DESC, metric_id", "status != 'rejected'"
+                ),
+                self._calls(name, tenant, (since, until), "ORDER BY recorded_at DESC, metric_id"),
             ),
-            self._calls(name, tenant, (since, until), "ORDER BY recorded_at DESC, metric_id"),
-            self._waste(name, tenant, since, until),
-            self._callers(name, tenant, since, until),
+            asyncio.gather(self._waste(name, tenant, since, until), self._callers(name, tenant, since, until)),
             self._policy(name, visible=visible),
         )
         row = next((each for each in snapshot.content["tools"] if each["tool"] == name), None)
@@ -87,24 +89,23 @@ class ToolPage(Handlers):
             if not recent and not await self._known(name, tenant):
                 raise NotFoundError(f"No tool {name!r} has been called.", hint="The page `now` lists those that have.")
             row = self._quiet(name, snapshot.figures, visible=visible)
-        return json_answer(
-            {
-                "checked_at": iso(now),
-                "since": iso(since),
-                "tool": row,
-                "states": states,
-                "series": series,
-                "errors": errors,
-                "slow": slow,
-                "recent": recent,
-                "waste": waste,
-                "policy": policy,
-                "policy_error": policy_error,
-                "callers": callers,
-            }
-        )
+        answer: ToolAnswer = {
+            "checked_at": iso(now),
+            "since": iso(since),
+            "tool": row,
+            "states": states,
+            "series": series,
+            "errors": errors,
+            "slow": slow,
+            "recent": recent,
+            "waste": waste,
+            "policy": policy,
+            "policy_error": policy_error,
+            "callers": callers,
+        }
+        return json_answer(answer)
 
-    async def _policy(self, name: str, *, visible: bool) -> tuple[list[dict[str, Any]], str | None]:
+    async def _policy(self, name: str, *, visible: bool) -> tuple[list[PolicyValue], str | None]:
         """Return the rows of the policy, and why there are none."""
         try:
             rows = await self._policies.rows(name)
@@ -112,20 +113,22 @@ class ToolPage(Handlers):
         except PolicyError as error:
             return [], error.message
 
-    def _quiet(self, name: str, figures: Figures, *, visible: bool) -> dict[str, Any]:
-        part = no_circuit(name, family_of(name, self._pattern)) | ({} if visible else {"state": "unknown"})
-        return tool_row(part, name, figures, None) | {"scoped_open": 0}
+    def _quiet(self, name: str, figures: Figures, *, visible: bool) -> Tool:
+        part = no_circuit(name, family_of(name, self._pattern))
+        if not visible:
+            part["state"] = "unknown"
+        return tool_row(part, name, figures, None)
 
     async def _known(self, name: str, tenant: str | None) -> bool:
         where = Conditions(tenant).equal("tool_name", name)
         return bool((await self._db.rows(select("count() AS n", "tool_counts_1m", where), where.parameters))[0]["n"])
 
-    async def _states(self, name: str, since: datetime, until: datetime) -> list[dict[str, Any]]:
+    async def _states(self, name: str, since: datetime, until: datetime) -> list[Span]:
         everything = await transitions(self._db, datetime(1970, 1, 1, tzinfo=UTC), name)
         before = next((row for row in reversed(everything) if row["changed_at"] < since), None)
         return bands([row for row in everything if row["changed_at"] >= since], before, since, until)
 
-    async def _errors(self, name: str, tenant: str | None, since: datetime, until: datetime) -> list[dict[str, Any]]:
+    async def _errors(self, name: str, tenant: str | None, since: datetime, until: datetime) -> list[ErrorPattern]:
         where = Conditions(tenant).equal("tool_name", name).recorded(since, until)
         rows = await self._db.rows(
             select(
@@ -152,7 +155,7 @@ class ToolPage(Handlers):
 
     async def _calls(
         self, name: str, tenant: str | None, period: tuple[datetime, datetime], order: str, *terms: str
-    ) -> list[dict[str, Any]]:
+    ) -> list[Call]:
         where = Conditions(tenant).equal("tool_name", name).recorded(*period).that(*terms)
         # Order the ids first: the texts of all calls of the period are not read then.
         ids = select("metric_id, recorded_at", "tool_metrics", where, f"{order} LIMIT {MOST_CALLS}")
@@ -166,7 +169,7 @@ class ToolPage(Handlers):
         )
         return [call_of(row) for row in rows]
 
-    async def _waste(self, name: str, tenant: str | None, since: datetime, until: datetime) -> Mapping[str, Any]:
+    async def _waste(self, name: str, tenant: str | None, since: datetime, until: datetime) -> Waste:
         where = Conditions(tenant).equal("tool_name", name).recorded(since, until)
         (row,) = await self._db.rows(
             select(
@@ -177,9 +180,9 @@ class ToolPage(Handlers):
             ),
             where.parameters,
         )
-        return row
+        return cast("Waste", row)
 
-    async def _callers(self, name: str, tenant: str | None, since: datetime, until: datetime) -> list[dict[str, Any]]:
+    async def _callers(self, name: str, tenant: str | None, since: datetime, until: datetime) -> list[Caller]:
         where = Conditions(tenant).equal("tool_name", name).recorded(since, until)
         rows = await self._db.rows(
             select(
@@ -203,5 +206,5 @@ class ToolPage(Handlers):
         ]
 
 
-async def _nothing() -> list[dict[str, Any]]:
+async def _nothing() -> list[Span]:
     return []

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from switchgear.breaker import Transition
 from switchgear_api.replay.replay import Fold, circuit_of
+from switchgear_schemas.enums import BROKEN
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.times import rfc3339
 from switchgear_schemas.wire import Execution
 
 MOST_TRANSITIONS: Final = 1_000
-_REFUSING: Final = frozenset({"open", "half_open", "forced_open"})
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class WhatIf:
         if len(self.transitions) < MOST_TRANSITIONS:
             at = rfc3339(transition.at)
             self.transitions.append({"at": at, "tool": tool, "state": transition.state, "rule": transition.cause.rule})
-        if transition.state in _REFUSING:
+        if transition.state in BROKEN:
             self._open.setdefault(transition.circuit_id, _Outage(transition.at))
         elif (outage := self._open.pop(transition.circuit_id, None)) is not None:
             self._end(outage, transition.at)

@@ -1,26 +1,26 @@
-"""Assess a tool from its figures: pure rules, with the thresholds of the reference documents."""
+"""Put the verdict on a tool into words: its issues, and what to do. Pure functions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from switchgear_schemas.enums import ErrorClass
+from switchgear_schemas.enums import REFUSING, ErrorClass
 from switchgear_schemas.explain import explain, percent
 from switchgear_schemas.health import HealthStatus
+from switchgear_sinks.health.verdict import (
+    LATENCY_DEGRADED_MS,
+    LATENCY_HEALTHY_MS,
+    MIN_CALLS_FOR_ASSESSMENT,
+    SUCCESS_RATE_DEGRADED,
+    SUCCESS_RATE_HEALTHY,
+    Counted,
+    judge,
+)
 
-SUCCESS_RATE_HEALTHY: Final = 0.95
-SUCCESS_RATE_DEGRADED: Final = 0.80
-LATENCY_HEALTHY_MS: Final = 2000
-LATENCY_DEGRADED_MS: Final = 5000
-MIN_CALLS_FOR_ASSESSMENT: Final = 5
-_REFUSING: Final = ("open", "forced_open")
-_SEVERITY: Final = (HealthStatus.HEALTHY, HealthStatus.DEGRADED, HealthStatus.UNHEALTHY)
 _LONGEST_MESSAGE: Final = 160
-_NOTABLE: Final = 20
-"""One caller error, or cancelled call, in so many calls is an issue. Failures of this share make a tool degraded."""
 _ADVICE: Final = {
     "timeout": "Find out why {tool} is slow before you raise its timeout. Until then, give it a fallback.",
     "transport": "Check that {tool}'s server runs and can be reached from where its callers run.",
@@ -30,6 +30,7 @@ _ADVICE: Final = {
     "server": "Notify the operators of {tool}: the error is on its side. Until it is fixed, give it a fallback.",
 }
 
+_NOT_WELL: Final = (HealthStatus.DEGRADED, HealthStatus.UNHEALTHY)
 _CALLER_ERROR: Final[dict[ErrorClass, tuple[str, str]]] = {
     "invalid_input": ("were rejected because of what the caller sent", _ADVICE["invalid_input"]),
     "tool": (
@@ -65,6 +66,11 @@ class ToolFigures:
     circuit: Mapping[str, Any] | None = None
     now: datetime | None = None
 
+    @property
+    def counted(self) -> Counted:
+        """The calls, as they are judged."""
+        return Counted.of(self.stats)
+
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
@@ -76,102 +82,58 @@ class Assessment:
 
 
 def assess(figures: ToolFigures) -> Assessment:
-    """Assess one tool by its judged calls: all but caller errors and cancelled calls.
+    """Judge one tool (:func:`~switchgear_sinks.health.verdict.judge`), and say why, and what to do.
 
-    With fewer than five judged calls the status is unknown, or unhealthy if the circuit refuses calls. Otherwise it is the
-    worse of the success rate (>= 0.95 healthy, >= 0.80 degraded) and the average latency (<= 2000 ms healthy, <= 5000 ms
-    degraded). Caller errors and cancelled calls never change the status. If they are 5 % of all calls, they are an issue.
+    Caller errors, and cancelled calls, are an issue from 5 % of all calls.
     """
-    stats, tool = figures.stats, figures.tool_name
+    counted, circuit, tool = figures.counted, figures.circuit, figures.tool_name
     issues: list[str] = []
     advice: list[str] = []
-    refusing = _refusing(figures.circuit, figures.now)
-    calls, judged = int(stats["total_calls"]), judged_calls(stats)
-    if judged < MIN_CALLS_FOR_ASSESSMENT:
-        status = HealthStatus.UNHEALTHY if refusing else HealthStatus.UNKNOWN
-        if judged < calls:
-            few = f"only {judged}" if judged else "none"
-            issues.append(
-                f"No status: {few} of the {calls} calls {_in(figures)} count for {tool}'s health; "
-                f"{MIN_CALLS_FOR_ASSESSMENT} are needed."
-            )
-        elif calls:
-            issues.append(f"Only {calls} of the {MIN_CALLS_FOR_ASSESSMENT} calls needed for a status {_in(figures)}.")
-        else:
-            issues.append(f"No calls {_in(figures)}.")
-            if not refusing:
-                advice.append(f"Nothing to do, unless {tool} should have been called: then check who calls it.")
-    else:
-        by_rate, by_latency = rate_status(stats["success_rate"]), latency_status(stats["avg_time_ms"])
-        status = worst((by_rate, by_latency))
-        if by_rate is not HealthStatus.HEALTHY:
-            issues.append(_rate_issue(figures, by_rate))
-            advice.append(_rate_advice(figures))
-        if by_latency is not HealthStatus.HEALTHY:
-            issues.append(_latency_issue(figures, by_latency))
-            advice.append(
-                f"Look at the slowest calls of {tool} (switchgear slow), and set a timeout below what callers can wait."
-            )
+    refuses = _refuses(circuit, figures.now)
+    average_ms = float(figures.stats["avg_time_ms"])
+    verdict = judge(counted, None if circuit is None else circuit["state"], refuses=refuses, average_ms=average_ms)
+    if counted.judged < MIN_CALLS_FOR_ASSESSMENT:
+        _add_too_few(figures, refuses=refuses, issues=issues, advice=advice)
+    if verdict.by_rate in _NOT_WELL:
+        issues.append(_rate_issue(figures, verdict.by_rate))
+        advice.append(_rate_advice(figures))
+    if verdict.by_latency in _NOT_WELL:
+        issues.append(_latency_issue(figures, verdict.by_latency))
+        advice.append(
+            f"Look at the slowest calls of {tool} (switchgear slow), and set a timeout below what callers can wait."
+        )
     failed = _failures_of_the_tool(figures)
-    if calls and failed:
+    if counted.calls and failed:
         issues.append(_error_issue(failed[0]))
     _add_caller_errors(figures, issues, advice)
     _add_cancelled(figures, issues, advice)
-    _add_circuit(figures, refusing=refusing, issues=issues, advice=advice)
-    return Assessment(status, issues, advice)
+    _add_circuit(figures, refuses=refuses, issues=issues, advice=advice)
+    return Assessment(verdict.status, issues, advice)
 
 
-def failures(stats: Mapping[str, Any]) -> int:
-    """Return the errors and timeouts of ``get_tool_stats`` that are not caller errors."""
-    return int(stats["error_count"]) + int(stats["timeout_count"]) - int(stats["caller_error_count"])
-
-
-def judged_calls(stats: Mapping[str, Any]) -> int:
-    """Return the calls that count for the tool's health: neither caller errors nor cancelled calls."""
-    return int(stats["success_count"]) + failures(stats)
-
-
-def rate_status(success_rate: float) -> HealthStatus:
-    """Return the status for a success rate from 0 to 1."""
-    if success_rate >= SUCCESS_RATE_HEALTHY:
-        return HealthStatus.HEALTHY
-    return HealthStatus.DEGRADED if success_rate >= SUCCESS_RATE_DEGRADED else HealthStatus.UNHEALTHY
-
-
-def latency_status(average_ms: float) -> HealthStatus:
-    """Return the status for an average duration in milliseconds."""
-    if average_ms <= LATENCY_HEALTHY_MS:
-        return HealthStatus.HEALTHY
-    return HealthStatus.DEGRADED if average_ms <= LATENCY_DEGRADED_MS else HealthStatus.UNHEALTHY
-
-
-def worst(statuses: Iterable[HealthStatus]) -> HealthStatus:
-    """Return the most severe status. None of them may be unknown."""
-    return max(statuses, key=_SEVERITY.index)
-
-
-def system_status(statuses: Sequence[HealthStatus]) -> HealthStatus:
-    """Return the status of all tools together; unknown if every tool is unknown.
-
-    The system is unhealthy if at least half of the known tools are unhealthy, and degraded if any is not healthy. So one
-    broken tool of many degrades the system: in the reference documents, 10 healthy, 2 degraded and 1 unhealthy are "degraded".
-    """
-    judged = [status for status in statuses if status is not HealthStatus.UNKNOWN]
-    if not judged:
-        return HealthStatus.UNKNOWN
-    if 2 * judged.count(HealthStatus.UNHEALTHY) >= len(judged):
-        return HealthStatus.UNHEALTHY
-    return HealthStatus.HEALTHY if judged.count(HealthStatus.HEALTHY) == len(judged) else HealthStatus.DEGRADED
+def _add_too_few(figures: ToolFigures, *, refuses: bool, issues: list[str], advice: list[str]) -> None:
+    calls, judged, tool = figures.counted.calls, figures.counted.judged, figures.tool_name
+    if judged < calls:
+        few = f"only {judged}" if judged else "none"
+        issues.append(
+            f"No status: {few} of the {calls} calls {_in(figures)} count for {tool}'s health; "
+            f"{MIN_CALLS_FOR_ASSESSMENT} are needed."
+        )
+    elif calls:
+        issues.append(f"Only {calls} of the {MIN_CALLS_FOR_ASSESSMENT} calls needed for a status {_in(figures)}.")
+    else:
+        issues.append(f"No calls {_in(figures)}.")
+        if not refuses:
+            advice.append(f"Nothing to do, unless {tool} should have been called: then check who calls it.")
 
 
 def _rate_issue(figures: ToolFigures, status: HealthStatus) -> str:
-    stats = figures.stats
-    failed, judged = failures(stats), judged_calls(stats)
-    which = "calls" if judged == int(stats["total_calls"]) else "judged calls"
+    stats, counted = figures.stats, figures.counted
+    which = "calls" if counted.judged == counted.calls else "judged calls"
     needed = SUCCESS_RATE_HEALTHY if status is HealthStatus.DEGRADED else SUCCESS_RATE_DEGRADED
     return (
-        f"Success rate {percent(stats['success_rate'])}, below {percent(needed)}: {failed} of {judged} {which} "
-        f"failed {_in(figures)} ({stats['timeout_count']} timed out)."
+        f"Success rate {percent(stats['success_rate'])}, below {percent(needed)}: {counted.errors} of {counted.judged} {which} "
+        f"failed {_in(figures)} ({counted.timeouts} timed out)."
     )
 
 
@@ -194,8 +156,8 @@ def _error_issue(top: Mapping[str, Any]) -> str:
 
 
 def _add_caller_errors(figures: ToolFigures, issues: list[str], advice: list[str]) -> None:
-    stats, tool = figures.stats, figures.tool_name
-    if _NOTABLE * int(stats["caller_error_count"]) < max(1, int(stats["total_calls"])):
+    counted, tool = figures.counted, figures.tool_name
+    if not counted.is_notable(counted.caller_errors):
         return
     by_class: dict[ErrorClass, list[Mapping[str, Any]]] = {}
     for each in figures.errors:
@@ -205,20 +167,19 @@ def _add_caller_errors(figures: ToolFigures, issues: list[str], advice: list[str
         happened, what_to_do = _CALLER_ERROR[kind]
         count, named = sum(each["count"] for each in errors), str(errors[0]["error_type"])
         said = "".join(f": {part}" for part in ("" if named == kind else named, _message(errors[0])) if part)
-        issues.append(f"{count} of {stats['total_calls']} calls {_in(figures)} {happened} ({kind}){said}")
+        issues.append(f"{count} of {counted.calls} calls {_in(figures)} {happened} ({kind}){said}")
         advice.append(what_to_do.format(tool=tool))
 
 
 def _add_cancelled(figures: ToolFigures, issues: list[str], advice: list[str]) -> None:
-    stats, tool = figures.stats, figures.tool_name
-    cancelled = int(stats["cancelled_count"])
-    if _NOTABLE * cancelled < max(1, int(stats["total_calls"])):
+    counted, tool = figures.counted, figures.tool_name
+    if not counted.is_notable(counted.cancelled):
         return
-    average_ms = float(stats["avg_cancelled_ms"])
+    average_ms = float(figures.stats["avg_cancelled_ms"])
     after = (
         f"after {average_ms:.0f} ms on average" if average_ms < 1000 else f"after {average_ms / 1000:.1f} s on average"
     )
-    issues.append(f"{cancelled} of {stats['total_calls']} calls {_in(figures)} were cancelled by the caller, {after}.")
+    issues.append(f"{counted.cancelled} of {counted.calls} calls {_in(figures)} were cancelled by the caller, {after}.")
     advice.append(f"Callers of {tool} give up {after}: look at their time limits.")
 
 
@@ -238,7 +199,7 @@ def _rate_advice(figures: ToolFigures) -> str:
     return f"Read the errors (switchgear errors --tool {figures.tool_name}), and give the tool a fallback until they are gone."
 
 
-def _add_circuit(figures: ToolFigures, *, refusing: bool, issues: list[str], advice: list[str]) -> None:
+def _add_circuit(figures: ToolFigures, *, refuses: bool, issues: list[str], advice: list[str]) -> None:
     circuit, tool = figures.circuit, figures.tool_name
     if circuit is None or circuit["state"] in {"closed", "disabled", "metrics_only"}:
         return
@@ -249,7 +210,7 @@ def _add_circuit(figures: ToolFigures, *, refusing: bool, issues: list[str], adv
     issues.append(f"Its circuit is {state} since {_clock(circuit['changed_at'])}{why}.")
     if circuit["state"] == "forced_open":
         advice.append(f"Close the circuit of {tool} again when the reason is gone: it was forced open.")
-    elif refusing:
+    elif refuses:
         advice.append(
             f"Callers of {tool} are refused until a probe succeeds, at {_clock(circuit['open_until'])} the earliest."
         )
@@ -257,8 +218,8 @@ def _add_circuit(figures: ToolFigures, *, refusing: bool, issues: list[str], adv
         advice.append(f"The next call of {tool} is the probe that decides.")
 
 
-def _refusing(circuit: Mapping[str, Any] | None, now: datetime | None) -> bool:
-    if circuit is None or circuit["state"] not in _REFUSING:
+def _refuses(circuit: Mapping[str, Any] | None, now: datetime | None) -> bool:
+    if circuit is None or circuit["state"] not in REFUSING:
         return False
     until = circuit.get("open_until")
     return circuit["state"] == "forced_open" or (until is not None and (now is None or now < until))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 from switchgear_schemas.health import HealthStatus, SystemHealthReport, ToolHealthReport
-from switchgear_sinks.health.assessment import MIN_CALLS_FOR_ASSESSMENT, ToolFigures, assess, failures, system_status
-
-_REFUSING: Final = ("open", "forced_open", "half_open")
+from switchgear_sinks.health import verdict
+from switchgear_sinks.health.assessment import ToolFigures, assess
+from switchgear_sinks.health.verdict import Counted, system_status
 
 
 def report(figures: ToolFigures, now: datetime) -> ToolHealthReport:
@@ -21,7 +21,7 @@ def report(figures: ToolFigures, now: datetime) -> ToolHealthReport:
         success_rate=stats["success_rate"],
         avg_latency_ms=stats["avg_time_ms"],
         total_calls=stats["total_calls"],
-        recent_errors=failures(stats),
+        recent_errors=figures.counted.errors,
         issues=assessed.issues,
         recommendations=assessed.recommendations,
         checked_at=now,
@@ -44,13 +44,14 @@ def system(judged: list[ToolHealthReport], now: datetime) -> SystemHealthReport:
 
 
 def needs_attention(report: ToolHealthReport) -> bool:
-    """Return whether a tool is not healthy, its circuit is not closed, or half of its calls are caller errors or cancelled."""
-    unjudged = report.caller_errors + report.cancelled_calls
-    return (
-        report.status in {HealthStatus.DEGRADED, HealthStatus.UNHEALTHY}
-        or report.circuit_state in _REFUSING
-        or (report.total_calls >= MIN_CALLS_FOR_ASSESSMENT and 2 * unjudged >= report.total_calls)
+    """Return whether somebody should look at a tool; see :func:`~switchgear_sinks.health.verdict.needs_attention`."""
+    counted = Counted(
+        report.total_calls,
+        report.recent_errors,
+        caller_errors=report.caller_errors,
+        cancelled=report.cancelled_calls,
     )
+    return verdict.needs_attention(counted, report.circuit_state, report.status)
 
 
 def summary(statuses: Iterable[HealthStatus]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from switchgear_schemas.execution import ToolMetric
 from switchgear_schemas.health import HealthStatus, SystemHealthReport, ToolHealthReport
 from switchgear_schemas.policy import DEFAULT_COUNTED
-from switchgear_sinks.health import assessment, reports
+from switchgear_sinks.health import reports, verdict
 from switchgear_sinks.health.assessment import ToolFigures
 from switchgear_sinks.repository import rollups
 from switchgear_sinks.repository.circuits import CircuitsRepository
@@ -35,11 +35,11 @@ class ToolHealthService:
         seen: Returns what the reports may say of a circuit's record. None: all of it.
     """
 
-    SUCCESS_RATE_HEALTHY: ClassVar[float] = assessment.SUCCESS_RATE_HEALTHY
-    SUCCESS_RATE_DEGRADED: ClassVar[float] = assessment.SUCCESS_RATE_DEGRADED
-    LATENCY_HEALTHY_MS: ClassVar[int] = assessment.LATENCY_HEALTHY_MS
-    LATENCY_DEGRADED_MS: ClassVar[int] = assessment.LATENCY_DEGRADED_MS
-    MIN_CALLS_FOR_ASSESSMENT: ClassVar[int] = assessment.MIN_CALLS_FOR_ASSESSMENT
+    SUCCESS_RATE_HEALTHY: ClassVar[float] = verdict.SUCCESS_RATE_HEALTHY
+    SUCCESS_RATE_DEGRADED: ClassVar[float] = verdict.SUCCESS_RATE_DEGRADED
+    LATENCY_HEALTHY_MS: ClassVar[int] = verdict.LATENCY_HEALTHY_MS
+    LATENCY_DEGRADED_MS: ClassVar[int] = verdict.LATENCY_DEGRADED_MS
+    MIN_CALLS_FOR_ASSESSMENT: ClassVar[int] = verdict.MIN_CALLS_FOR_ASSESSMENT
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from switchgear_schemas.enums import REFUSING
 from switchgear_sinks.repository.local_circuits import local_circuits
 from switchgear_sinks.repository.queries import Conditions, microseconds, select, window_end
 from switchgear_sinks.store import Database
@@ -33,7 +34,6 @@ RECORD: Final = (
     "fallback",
 )
 """The fields of a circuit record, as columns."""
-REFUSING: Final = ("open", "forced_open")
 _DOCUMENTS: Final = ("cause", "leases", "counts", "fallback")
 _OPENED: Final = f"state IN {REFUSING} AND previous_state NOT IN {REFUSING}"
 _CLOSED: Final = "state = 'closed' AND previous_state NOT IN ('', 'closed')"

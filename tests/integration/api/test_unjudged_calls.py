@@ -3,14 +3,22 @@
 import asyncio
 import json
 import time
+from dataclasses import asdict
+from datetime import UTC, datetime
 
 import httpx
 import pytest
 
 from switchgear.testing import FakeClock, InMemoryFleet
+from switchgear_api.console.figures import read_figures
+from switchgear_api.console.now import fleet_of, tool_row
+from switchgear_api.console.records import no_circuit
+from switchgear_api.console.series import fleet_series, tool_series
 from switchgear_cli.main import run
 from switchgear_sinks.health import ToolHealthService
+from switchgear_sinks.health.verdict import Counted
 from switchgear_sinks.repository import ToolMetricsRepository
+from switchgear_sinks.store import Database
 from switchgear_sinks.writer.inserter import INSERT_SETTINGS
 from switchgear_sinks.writer.rows import ExecutionRows
 from tests.support.engine import call, store_calls
@@ -183,6 +191,26 @@ async def test_results_that_a_rule_ignores_are_not_successes(store):
         assert (report.status.value, report.total_calls, report.success_rate) == ("unknown", TIMES, 0.0)
         assert (report.recent_errors, report.caller_errors, report.cancelled_calls) == (0, 0, 0)
         assert "none of the 12 calls" in report.issues[0]
+
+
+async def test_the_console_judges_the_calls_that_reports_judge(store):
+    calls = [
+        *[call("t")] * 8,
+        *[call("t", error_class="policy")] * 7,
+        *[call("t", "error", error_class="server")] * 3,
+        *[call("t", "error", error_class="invalid_input")] * 5,
+        *[call("t", "timeout"), call("t", "cancelled"), call("t", "rejected")],
+    ]
+    await store_calls(store, calls)
+    counted = Counted.of(await ToolMetricsRepository(store).get_tool_stats("t"))
+    assert counted == Counted(25, errors=4, timeouts=1, caller_errors=5, cancelled=1, ignored=7)
+    db, now = Database(store), datetime.now(UTC)
+    figures = await read_figures(db, now, 60, None, {})
+    assert {name: getattr(figures.tools["t"], name) for name in asdict(counted)} == asdict(counted)
+    assert fleet_of([tool_row(no_circuit("t", None), "t", figures, None)])["error_rate"] == round(4 / 12, 6)
+    for hours in (1, 48):
+        for series in (await tool_series(db, "t", None, now, hours), await fleet_series(db, None, now, hours)):
+            assert (sum(series["judged"]), sum(series["errors"])) == (12, 4)
 
 
 async def test_events_without_a_class_are_judged_as_the_reference_says(store):

@@ -19,7 +19,7 @@ from switchgear_mcp.errors import (
     ServerSilentError,
     ServerStatusError,
 )
-from switchgear_mcp.inbound import Inbound
+from switchgear_mcp.listing import Inbound
 from switchgear_mcp.servers import CommandServer
 from switchgear_mcp.upstream import Upstream
 from tests.support.local_client import local_client

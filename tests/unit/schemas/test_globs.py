@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from switchgear_schemas.globs import globs_in, matches
+from switchgear_schemas.globs import any_matches, globs_in, matches
 from tests.support.table import table
 
 
@@ -35,3 +35,18 @@ def test_a_setting_has_globs_between_commas(text, globs):
 )
 def test_a_glob_covers_whole_names(glob, name, covers):
     assert matches(glob, name) is covers
+
+
+@table(
+    ("text", "covered"),
+    [
+        ("", False),
+        (" , ", False),
+        ("mcp__x__*", False),
+        ("Bash, mcp__*", True),
+        ("mcp__web__fetch", True),
+        ("MCP__*", False),
+    ],
+)
+def test_one_glob_of_a_setting_is_enough(text, covered):
+    assert any_matches(text, "mcp__web__fetch") is covered

@@ -110,12 +110,7 @@ CREATE TABLE IF NOT EXISTS tool_errors {on_cluster}
     kafka_partition UInt32 COMMENT 'Partition of the executions topic',
     kafka_offset UInt64 COMMENT 'Offset in that partition',
     kafka_timestamp DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'When the broker appended the event',
-    retention_days UInt16 COMMENT 'How long this row is kept after it arrived',
-    PROJECTION by_tool
-    (
-        SELECT tenant, tool_name, recorded_at, status, error_type, error_class, error_message, session_id, metric_id
-        ORDER BY tool_name, tenant, recorded_at
-    )
+    retention_days UInt16 COMMENT 'How long this row is kept after it arrived'
 )
 ENGINE = {merge_tree}
 PARTITION BY toYYYYMM(kafka_timestamp)
@@ -123,6 +118,21 @@ ORDER BY (tenant, recorded_at)
 TTL toDateTime(kafka_timestamp) + toIntervalDay(retention_days)
 SETTINGS {deduplication}
 COMMENT 'Calls that ended in error or timeout, in time order. Filled from tool_metrics.';
+
+-- The same columns. It is made before the other one has its projection, which would be copied too.
+CREATE TABLE IF NOT EXISTS tool_slow_calls {on_cluster} AS tool_errors
+ENGINE = {merge_tree}
+PARTITION BY toYYYYMM(kafka_timestamp)
+ORDER BY (tenant, recorded_at)
+TTL toDateTime(kafka_timestamp) + toIntervalDay(retention_days)
+SETTINGS {deduplication}
+COMMENT 'Calls that took longer than five seconds, in time order. Filled from tool_metrics; rejected calls were never made and are left out.';
+
+ALTER TABLE tool_errors {on_cluster} ADD PROJECTION IF NOT EXISTS by_tool
+(
+    SELECT tenant, tool_name, recorded_at, status, error_type, error_class, error_message, session_id, metric_id
+    ORDER BY tool_name, tenant, recorded_at
+);
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS tool_errors_mv {on_cluster} TO tool_errors AS
 SELECT
@@ -136,58 +146,10 @@ WHERE status IN ('error', 'timeout') AND error_class != 'cancelled';
 
 -- Calls slower than five seconds, in time order, and by duration in the projection: the slowest 20 of 100 million calls are found among
 -- the slow ones alone. (One timeout in each granule of tool_metrics is enough to make its index of durations useless.)
--- The columns are those of tool_metrics.
-CREATE TABLE IF NOT EXISTS tool_slow_calls {on_cluster}
-(
-    metric_id UUID COMMENT 'Identity of the call',
-    tenant LowCardinality(String) COMMENT 'Whose call; empty where there is one tenant',
-    tool_name LowCardinality(String) COMMENT 'Name of the tool',
-    target LowCardinality(String) DEFAULT '' COMMENT 'What the call was about, such as a host, if the policy of the tool keeps targets apart',
-    user_id String COMMENT 'User on whose behalf the call was made',
-    session_id String COMMENT 'Agent session; empty where there was none',
-    request_id String COMMENT 'Request within the session; empty where there was none',
-    credential String DEFAULT '' COMMENT 'Keyed hash of what the call signed in with; empty if that is not known',
-    status LowCardinality(String) COMMENT 'success, error, timeout or cancelled',
-    execution_time_ms Float64 COMMENT 'Duration in milliseconds, more than 5000',
-    overdue_ms Nullable(Float64) COMMENT 'How long the call had run when it was reported as overdue, in milliseconds; null if it was not',
-    error_type LowCardinality(String) COMMENT 'Type of the error, e.g. the class of the exception',
-    error_message String CODEC(ZSTD(3)) COMMENT 'Message of the error, redacted and truncated by the emitter',
-    error_class LowCardinality(String) COMMENT 'Kind of failure: transport, timeout, server, rate_limited, tool, invalid_input, auth, cancelled, policy, unknown',
-    evidence LowCardinality(String) DEFAULT 'full' COMMENT 'What the source of the event could tell about a failure: full, or status_only if it hides the kind of error',
-    retry_after_s Nullable(Float64) COMMENT 'Wait that a rate-limited tool asked for, in seconds',
-    parameters_hash String COMMENT 'Keyed hash of the parameters: equal calls have equal hashes',
-    input_size UInt64 COMMENT 'Size of the input in bytes or characters',
-    output_size UInt64 COMMENT 'Size of the output in bytes or characters',
-    input_tokens UInt64 COMMENT 'Model tokens spent on the input',
-    output_tokens UInt64 COMMENT 'Model tokens spent on the output',
-    cache_creation_tokens UInt64 COMMENT 'Model tokens written to a prompt cache',
-    cost_usd Float64 COMMENT 'Cost of the call in US dollars',
-    served_by LowCardinality(String) COMMENT 'What produced the result: call, fallback, cache, none',
-    fallback_tool LowCardinality(String) COMMENT 'Tool that answered instead',
-    emitter_id LowCardinality(String) COMMENT 'Process that emitted the event',
-    reporter LowCardinality(String) DEFAULT '' COMMENT 'Credential that counts as the reporter of the event; empty if the process does',
-    service LowCardinality(String) COMMENT 'Service that process belongs to',
-    generation Nullable(UInt64) COMMENT 'Generation of the circuit that let the call through; null where no guard asked',
-    lease_id String COMMENT 'Probe lease the call was made under',
-    family_generation Nullable(UInt64) COMMENT 'Generation of the circuit of the family at the call; null where no guard asked or knew it',
-    family_lease_id String DEFAULT '' COMMENT 'Probe lease of the circuit of the family that the call was made under',
-    probe_requested Bool COMMENT 'The refused caller asked for a probe lease',
-    traceparent String COMMENT 'W3C trace context',
-    metadata String CODEC(ZSTD(3)) COMMENT 'Anything else, as JSON text',
-    unknown_fields String CODEC(ZSTD(3)) COMMENT 'Fields that this version does not know, as JSON text',
-    recorded_at DateTime64(6, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'When the call ended, by the clock of the caller',
-    kafka_partition UInt32 COMMENT 'Partition of the executions topic',
-    kafka_offset UInt64 COMMENT 'Offset in that partition',
-    kafka_timestamp DateTime64(3, 'UTC') CODEC(Delta(8), ZSTD(1)) COMMENT 'When the broker appended the event',
-    retention_days UInt16 COMMENT 'How long this row is kept after it arrived',
-    PROJECTION by_duration (SELECT * ORDER BY execution_time_ms)
-)
-ENGINE = {merge_tree}
-PARTITION BY toYYYYMM(kafka_timestamp)
-ORDER BY (tenant, recorded_at)
-TTL toDateTime(kafka_timestamp) + toIntervalDay(retention_days)
-SETTINGS {deduplication}
-COMMENT 'Calls that took longer than five seconds, in time order. Filled from tool_metrics; rejected calls were never made and are left out.';
+ALTER TABLE tool_slow_calls {on_cluster}
+    ADD PROJECTION IF NOT EXISTS by_duration (SELECT * ORDER BY execution_time_ms),
+    COMMENT COLUMN status 'success, error, timeout or cancelled',
+    COMMENT COLUMN execution_time_ms 'Duration in milliseconds, more than 5000';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS tool_slow_calls_mv {on_cluster} TO tool_slow_calls AS
 SELECT

@@ -11,10 +11,10 @@ import pytest
 from switchgear_api.console import live as live_module
 from switchgear_api.console.figures import ToolFigures
 from switchgear_api.console.live import KEPT, MOST_WAITING, Live
-from switchgear_api.console.now import kind_of
 from switchgear_api.console.records import advice, circuit_part, decode_record
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.enums import CircuitState
+from switchgear_sinks.health.verdict import judge
 from tests.support.sse import parsed
 from tests.support.table import table
 
@@ -132,7 +132,7 @@ async def test_record_of_the_stream_has_the_advice_for_its_state(state, counted)
     position = live.last_id
     live.changed(record)
     ((_, _, sent),) = await collect(live, 1, position)
-    kind = kind_of(state, counted or ToolFigures())
+    kind = judge(counted or ToolFigures(), state).kind
     assert (sent["kind"], sent["action"]["text"]) == (kind, advice(circuit_part(record), kind))
 
 

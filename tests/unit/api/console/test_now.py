@@ -5,7 +5,7 @@ from itertools import product
 from typing import get_args
 
 from switchgear_api.console.figures import Figures, Opening, ToolFigures
-from switchgear_api.console.now import advised, assemble, kind_of, openings
+from switchgear_api.console.now import advised, assemble, openings
 from switchgear_api.console.records import circuit_part, decode_record
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.enums import CircuitState
@@ -46,28 +46,6 @@ def test_broken_tools_come_first_then_those_with_most_errors_then_most_calls():
         family_pattern="mcp:*:*",
     )
     assert [each["tool"] for each in found["tools"]] == ["quiet_open", "b", "c", "closed", "a"]
-
-
-@table(
-    ("state", "counted", "kind"),
-    [
-        ("closed", ToolFigures(calls=10, errors=1), None),
-        ("closed", ToolFigures(calls=10, errors=5), "down"),
-        ("closed", ToolFigures(calls=4, errors=4), None),
-        ("closed", ToolFigures(calls=20, errors=5), None),
-        ("open", ToolFigures(calls=2, errors=2), "down"),
-        ("open", ToolFigures(calls=20, errors=4, caller_errors=9), "rejects_arguments"),
-        ("closed", ToolFigures(calls=20, caller_errors=4), None),
-        ("closed", ToolFigures(calls=20, errors=9, caller_errors=9), "down"),
-    ],
-)
-def test_kind_of_failure_needs_enough_calls_and_says_whose_fault_it_is(state, counted, kind):
-    assert kind_of(state, counted) == kind
-
-
-def test_error_rate_leaves_out_caller_errors_and_cancelled_calls():
-    assert ToolFigures(calls=20, errors=5, caller_errors=8, cancelled=2).error_rate == 0.5
-    assert ToolFigures(calls=3, cancelled=3).error_rate == 0
 
 
 def test_error_rate_of_the_fleet_leaves_out_the_same_calls_of_all_its_tools():

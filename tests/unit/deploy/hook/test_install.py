@@ -13,7 +13,7 @@ from switchgear_cli.hook.calls import Options
 from switchgear_cli.hook.install import install, matcher, section, uninstall
 from switchgear_cli.hook.run import parsed
 from switchgear_cli.main import FAILED, run
-from switchgear_schemas.claude_code import guards
+from switchgear_schemas.globs import any_matches
 from switchgear_schemas.json_file import JsonFileError
 from tests.support.table import table
 
@@ -142,7 +142,7 @@ def test_a_wrong_option_does_not_end_with_the_code_that_blocks_a_tool_call(capsy
     ],
 )
 def test_the_matcher_starts_the_hook_for_the_tools_of_the_globs(tools, matched, other):
-    assert guards(tools, matched)
+    assert any_matches(tools, matched)
     assert re.search(matcher(tools), matched)
     assert not re.search(matcher(tools), other)
 

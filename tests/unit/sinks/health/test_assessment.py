@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from switchgear_schemas.health import HealthStatus
-from switchgear_sinks.health.assessment import Assessment, ToolFigures, assess, percent, system_status
+from switchgear_sinks.health.assessment import Assessment, ToolFigures, assess, percent
 from tests.support.table import table
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -134,24 +134,6 @@ def test_issue_of_a_forced_open_circuit_has_the_reason():
 
 def test_closed_circuit_is_not_an_issue():
     assert assess(evidence(10, circuit=circuit("closed"))).issues == []
-
-
-@table(
-    ("statuses", "system"),
-    [
-        ([], N),
-        ([N, N], N),
-        ([H, N], H),
-        ([H, D], D),
-        ([H] * 10 + [D] * 2 + [U], D),  # the dashboard of the reference documents
-        ([H, H, U], D),
-        ([H, U], U),
-        ([U], U),
-        ([U, N, N, N], U),
-    ],
-)
-def test_system_status_follows_from_the_statuses_of_its_tools(statuses, system):
-    assert system_status(statuses) is system
 
 
 @table(("share", "text"), [(1, "100 %"), (0.95, "95 %"), (0.94999, "94.99 %"), (0, "0 %"), (0.9999999, "99.99 %")])

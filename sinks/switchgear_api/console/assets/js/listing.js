@@ -1,21 +1,10 @@
 /** The order, the filter and the groups of the table of tools. No browser is needed here. */
+import { COLUMNS } from "./parts/tool-columns.js";
 import { byUrgency } from "./store.js";
 
 /** @import { Family, Tool } from "../../types.js" */
 
 /** @typedef {{ kind: "tool", tool: Tool, inside: boolean } | { kind: "family", name: string, family: Family | null, tools: Tool[] }} Row */
-
-/** @type {Record<string, (tool: Tool) => number | string>} */
-const VALUES = {
-  tool: (tool) => tool.tool,
-  calls: (tool) => -tool.stats.calls,
-  errors: (tool) => -tool.stats.errors,
-  rate: (tool) => -(tool.stats.error_rate ?? -1),
-  refused: (tool) => -tool.stats.refused,
-  p50: (tool) => -(tool.stats.p50_ms ?? -1),
-  p95: (tool) => -(tool.stats.p95_ms ?? -1),
-  p99: (tool) => -(tool.stats.p99_ms ?? -1),
-};
 
 /**
  * Return a test for names: globs if there is a * or ?, otherwise a part of the name, whatever its case.
@@ -71,11 +60,12 @@ export function listing(tools, families, how) {
 /** @param {string} sort */
 function order(sort) {
   const back = sort.startsWith("-");
-  const value = VALUES[back ? sort.slice(1) : sort];
+  const value = COLUMNS.find((column) => column.key === sort.replace("-", ""))?.value;
   if (!value) return byUrgency;
   return (/** @type {Tool} */ one, /** @type {Tool} */ other) => {
     const [a, b] = [value(one), value(other)];
-    const compared = a < b ? -1 : a > b ? 1 : one.tool < other.tool ? -1 : 1;
+    const first = typeof a === "number" && typeof b === "number" ? a > b : a < b;
+    const compared = a !== b ? (first ? -1 : 1) : one.tool < other.tool ? -1 : 1;
     return back ? -compared : compared;
   };
 }

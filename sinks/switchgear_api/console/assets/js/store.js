@@ -1,13 +1,11 @@
 /** What the console knows about the fleet: a snapshot, and the changes that arrive after it. No browser is needed here. */
 
+import { BROKEN, CALM, CIRCUIT_FIELDS, EMPTY_TOOL, MINUTES, MOST_TOOLS } from "./declared.js";
+
 /** @import { Circuit, Family, Fleet, Freshness, Heartbeat, Minutes, NowAnswer, State, StatsEvent, Tool } from "../../types.js" */
 
-export const MINUTES = 60;
 /** How long a change of state stands out on the screen. */
 export const FRESH_MS = 8_000;
-/** As many as the API answers with. */
-export const MOST_TOOLS = 5_000;
-const REFUSING = new Set(["open", "half_open", "forced_open"]);
 const RANK = /** @type {Record<string, number>} */ ({
   open: 0,
   forced_open: 1,
@@ -16,38 +14,8 @@ const RANK = /** @type {Record<string, number>} */ ({
   disabled: 4,
   closed: 5,
 });
-const CIRCUIT_FIELDS = /** @type {const} */ ([
-  "state",
-  "since",
-  "version",
-  "why",
-  "rule",
-  "value",
-  "threshold",
-  "sample",
-  "reporters",
-  "last_error",
-  "next_probe_at",
-  "lease",
-  "permits_left",
-  "ramp",
-  "expires_at",
-  "override",
-  "kind",
-  "action",
-]);
-const NO_WASTE = { calls: 0, tokens: 0, usd: 0, seconds: 0 };
-const NO_SAVING = { refused: 0, tokens: 0, usd: 0, seconds: 0 };
-
 /** @param {{ state: string }} circuit */
-export const isBroken = (circuit) => REFUSING.has(circuit.state);
-
-/**
- * Return how many processes have opened a circuit of their own for a tool.
- * @param {Tool} tool
- */
-export const localOpens = (tool) =>
-  Array.isArray(tool.local_opens) ? tool.local_opens.length : (tool.local_opens ?? 0);
+export const isBroken = (circuit) => BROKEN.includes(circuit.state);
 
 /**
  * Order tools as an operator reads them: what is broken, by its errors in the window, then what is commanded, then by errors and calls.
@@ -68,18 +36,6 @@ export function byUrgency(one, other) {
   );
 }
 
-/** What a tool without trouble has. */
-const CALM = {
-  action: null,
-  kind: null,
-  wasted: NO_WASTE,
-  saved: NO_SAVING,
-  blast: null,
-  opened_at: null,
-  opened_why: null,
-  local_opens: [],
-};
-
 export class Store {
   constructor() {
     /** @type {Map<string, Tool>} */
@@ -89,7 +45,7 @@ export class Store {
     /** @type {Fleet | null} */
     this.fleet = null;
     /** @type {Freshness} */
-    this.data = { newest_event_at: null, circuits_fresh: true, circuits_age_s: null };
+    this.data = { newest_event_at: null, circuits_fresh: true, circuits_age_s: null, problems: [] };
     /** Rises with every change, so that a view knows when to render. */
     this.revision = 0;
     /** Rises when a tool must move to another place of the list. */
@@ -173,12 +129,10 @@ export class Store {
     if (held && record.version < held.version) return null;
     if (!record.is_family && !hasRoom(this.tools, key, record.state)) return null;
     if (record.is_family) {
-      const tools = /** @type {Family | undefined} */ (held)?.tools ?? [];
-      this.families.set(key, { ...held, tools, ...record });
+      this.families.set(key, { tools: [], local_opens: [], ...this.families.get(key), ...record });
     } else {
       const known = this.tools.get(key) ?? emptyTool();
-      // A record has the advice for its state. That for another state is wrong, and so is the time of another opening.
-      this.tools.set(key, { ...known, action: null, ...openingOf(known, record), ...record });
+      this.tools.set(key, { ...known, ...openingOf(known, record), ...record });
     }
     this.revision += 1;
     if (held?.state === record.state) return null;
@@ -288,7 +242,7 @@ export class Store {
  */
 function hasRoom(tools, name, state) {
   if (tools.has(name) || tools.size < MOST_TOOLS) return true;
-  const closed = REFUSING.has(state) && [...tools.values()].find((tool) => tool.state === "closed");
+  const closed = BROKEN.includes(state) && [...tools.values()].find((tool) => tool.state === "closed");
   return Boolean(closed) && tools.delete(/** @type {Tool} */ (closed).tool);
 }
 
@@ -335,13 +289,13 @@ function newer(loaded, held) {
 
 /**
  * Return the last hour: shorter strips begin with minutes without a call.
- * @param {Minutes | undefined} beat
+ * @param {Minutes} beat
  * @returns {Minutes}
  */
 function padded(beat) {
   const fill = (/** @type {number[]} */ held) =>
     held.length < MINUTES ? [...new Array(MINUTES - held.length).fill(0), ...held] : held.slice(-MINUTES);
-  return { calls: fill(beat?.calls ?? []), errors: fill(beat?.errors ?? []) };
+  return { calls: fill(beat.calls), errors: fill(beat.errors) };
 }
 
 /** @param {Minutes} beat @param {{ calls: number, errors: number }} last @returns {Minutes} */
@@ -351,36 +305,4 @@ const withLast = (beat, last) => ({
 });
 
 /** @returns {Tool} */
-function emptyTool() {
-  return {
-    tool: "",
-    circuit_id: "",
-    family: null,
-    state: "closed",
-    since: null,
-    version: 0,
-    why: null,
-    kind: null,
-    rule: null,
-    value: null,
-    threshold: null,
-    sample: null,
-    reporters: null,
-    last_error: null,
-    next_probe_at: null,
-    lease: null,
-    permits_left: null,
-    ramp: null,
-    expires_at: null,
-    override: null,
-    stats: { calls: 0, errors: 0, timeouts: 0, refused: 0, error_rate: null, p50_ms: null, p95_ms: null, p99_ms: null },
-    beat: padded(undefined),
-    wasted: NO_WASTE,
-    saved: NO_SAVING,
-    blast: null,
-    action: null,
-    opened_at: null,
-    opened_why: null,
-    local_opens: 0,
-  };
-}
+const emptyTool = () => ({ ...EMPTY_TOOL, beat: padded(EMPTY_TOOL.beat) });

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from switchgear_gateway.otlp.decoding import encoding_of, logs_from, traces_from
-from switchgear_gateway.otlp.parts import MAX_RECORDS
-from switchgear_gateway.otlp.unreadable import TooManyRecordsError, UnreadableBodyError
+from switchgear_gateway.otlp.parts import MAX_RECORDS, TooManyRecordsError, UnreadableBodyError
 from tests.support.table import table
 from tests.unit.producers.gateway.otlp.support import calls_in, sample, span_request
 

@@ -14,9 +14,15 @@ from switchgear_gateway.otlp import ingest as module
 from switchgear_gateway.otlp import parts
 from switchgear_gateway.otlp.decoding import MAX_MESSAGES, logs_from, traces_from
 from switchgear_gateway.otlp.ingest import Ingest
-from switchgear_gateway.otlp.parts import MAX_HEAD_BYTES, MAX_RECORDS, PART_BYTES, parts_of
+from switchgear_gateway.otlp.parts import (
+    MAX_HEAD_BYTES,
+    MAX_RECORDS,
+    PART_BYTES,
+    TooManyRecordsError,
+    UnreadableBodyError,
+    parts_of,
+)
 from switchgear_gateway.otlp.submission import SubmitResult, TryAgainError
-from switchgear_gateway.otlp.unreadable import TooManyRecordsError, UnreadableBodyError
 from switchgear_http import turns
 from tests.support.beats import beats_during
 from tests.support.table import table

@@ -13,9 +13,6 @@ import { undo } from "../undo.js";
 
 /** @import { AuditItem } from "../../../types.js" */
 
-/** @param {AuditItem} item */
-const idOf = (item) => item.audit_id ?? item.id ?? "";
-
 /** @param {{ route: { params: Record<string, string> } }} props */
 export function AuditPage({ route }) {
   const resource = useResource("/v1/audit", { after: route.params.after });
@@ -28,7 +25,7 @@ export function AuditPage({ route }) {
       return html`<div class="scroll" tabindex="0"><table class="rows"><caption class="hidden-text">Actions of operators</caption>
         <thead><tr><th scope="col">Time</th><th scope="col">Who</th><th scope="col">Action</th><th scope="col">On</th><th scope="col" class="grow">Reason</th><th scope="col" class="roomy">Detail</th><th scope="col"><span class="hidden-text">Undo</span></th></tr></thead>
         <tbody>${items.map(
-          (item) => html`<tr key=${idOf(item)}>
+          (item) => html`<tr key=${item.audit_id}>
           <th scope="row"><${Clock} at=${item.at} /></th>
           <td title=${item.address ?? ""}>${item.actor ?? "–"}</td>
           <td>${item.undo_of ? html`<span class="tag">Undo</span> ` : null}${item.action.replaceAll("_", " ")}</td>
@@ -64,7 +61,7 @@ function UndoDialog({ item, onClose, onDone }) {
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     setBusy(true);
-    await undo(idOf(item), `${item.action} on ${item.subject}`, reason);
+    await undo(item.audit_id, `${item.action} on ${item.subject}`, reason);
     onDone();
     onClose();
   };

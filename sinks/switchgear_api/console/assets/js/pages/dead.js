@@ -45,10 +45,10 @@ function Letters({ letters, chosen, narrowed }) {
   return html`<div class="scroll" tabindex="0"><table class="rows"><caption class="hidden-text">Dead letters</caption>
     <thead><tr><th scope="col">Time</th><th scope="col" class="grow">Reason</th><th scope="col" class="medium">Field</th><th scope="col" class="num roomy">Size</th></tr></thead>
     <tbody>${letters.map((each) => {
-      const id = each.id ?? `${each.partition}-${each.offset}`;
+      const { id } = each;
       return html`<tr key=${id} class=${id === chosen ? "chosen" : ""}>
         <th scope="row"><button type="button" class="opener" data-item aria-pressed=${id === chosen} onClick=${() => setParams({ letter: id })}><${Clock} at=${each.at} /></button></th>
-        <td class="cut grow" title=${each.reason}>${each.reason}</td><td class="medium mono">${each.field ?? "–"}</td><td class="num roomy">${bytes(Number(each.bytes ?? each.size))}</td>
+        <td class="cut grow" title=${each.reason}>${each.reason}</td><td class="medium mono">${each.field ?? "–"}</td><td class="num roomy">${bytes(each.bytes)}</td>
       </tr>`;
     })}</tbody>
   </table></div>`;
@@ -65,7 +65,7 @@ function Letter({ id, onRetried }) {
     get(`/v1/dead-letters/${encodeURIComponent(id)}`).then((answer) => {
       const found = /** @type {DeadLetter} */ (answer);
       setLetter(found);
-      setValue(prettyJson(found.text ?? String(found.value ?? "")));
+      setValue(prettyJson(found.text ?? ""));
     }, setError);
   }, [id]);
   const problem = jsonProblem(value);

@@ -1,5 +1,4 @@
 import { html } from "../html.js";
-import { localOpens } from "../store.js";
 import { count, countdown, duration, percent, plural } from "../format.js";
 import { unasked } from "../probes.js";
 import { Fact, SavedFact, Wasted } from "./facts.js";
@@ -56,6 +55,6 @@ export function CircuitFacts({ tool, period }) {
     }
     ${tool.reporters ? html`<${Fact} name="Reported by">${plural(tool.reporters, "process", "processes")}<//>` : null}
     ${tool.scoped_open ? html`<${Fact} name="Open for some" title="Circuits of single users and sessions that refuse calls">${plural(tool.scoped_open, "user or session", "users or sessions")}<//>` : null}
-    ${localOpens(tool) ? html`<${Fact} name="Opened locally" title="Processes that opened a circuit of their own">${plural(localOpens(tool), "process", "processes")}<//>` : null}
+    ${tool.local_opens.length ? html`<${Fact} name="Opened locally" title="Processes that opened a circuit of their own">${plural(tool.local_opens.length, "process", "processes")}<//>` : null}
   </dl>`;
 }
