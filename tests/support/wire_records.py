@@ -77,7 +77,7 @@ def as_read(name: str, value: bytes) -> dict[str, Any]:
         made = {"metric_id", "recorded_at"} - execution.model_fields_set  # by the reader, each time anew
         return execution.model_dump(mode="json", exclude=made)
     if kind == "circuit":
-        return Circuit.model_validate_json(value).model_dump(mode="json")
+        return Circuit.from_bytes(value).to_dict()
     if kind == "command":
         found: dict[str, Any] = json.loads(Command.model_validate_json(value).to_bytes())
         return found

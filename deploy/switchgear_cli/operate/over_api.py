@@ -11,8 +11,6 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from pydantic import ValidationError
-
 from switchgear.policies.glob import is_glob
 from switchgear_cli.discovery import System
 from switchgear_cli.operate.options import NOT_DONE, CircuitOptions, CommandOptions
@@ -25,6 +23,7 @@ from switchgear_cli.usage import WrongUsageError
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.command import Command, Verb
+from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_sinks.operate.command_result import CommandOutcome, CommandResult
 
 NO_REASON: Final = "no reason given"
@@ -207,6 +206,6 @@ def _sent(
 
 def _circuit(record: Mapping[str, Any] | None) -> Circuit | None:
     try:
-        return None if record is None else Circuit.model_validate(record)
-    except ValidationError:  # of a newer API
+        return None if record is None else Circuit.from_dict(record)
+    except InvalidExecutionError:  # of a newer API
         return None

@@ -277,7 +277,7 @@ class InMemoryFleet:
         """
         with self._lock:
             found = self.log.compacted(self.names.circuits).values()
-        circuits = [Circuit.model_validate_json(message.value or b"") for message in found]
+        circuits = [Circuit.from_bytes(message.value) for message in found]
         return {circuit.circuit_id: circuit for circuit in circuits}
 
     def state(self, tool: str) -> str:

@@ -227,7 +227,7 @@ class Actions(Handlers):
                 "detail": last.reason or None,
                 "before": action.before,
                 "after": after,
-                "circuit": None if last.circuit is None else last.circuit.model_dump(mode="json"),
+                "circuit": None if last.circuit is None else last.circuit.to_dict(),
                 "undoable": action.undo is not None,
             }
         )
@@ -280,4 +280,4 @@ def command_of(**fields: Any) -> Command:
 
 
 def _shown(circuit: Circuit | None, expected: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    return expected if circuit is None else circuit_part(decode_record(circuit.model_dump_json().encode()))
+    return expected if circuit is None else circuit_part(decode_record(circuit.to_bytes()))

@@ -242,7 +242,7 @@ def test_readers_see_versions_rise_through_every_life_of_a_circuit(made, plan):
     world.run_all()
     seen: dict[str, int] = {}
     for value in world.circuits:
-        circuit = Circuit.model_validate_json(value)
+        circuit = Circuit.from_bytes(value)
         assert circuit.version >= seen.get(circuit.circuit_id, 0)
         seen[circuit.circuit_id] = circuit.version
 

@@ -19,7 +19,7 @@ def _command(verb: str = "force_open", **fields: object) -> Command:
 def _circuit(state: str = "forced_open", rule: str = "command", **fields: object) -> Circuit:
     cause = {"rule": rule, "actor": "ada", "reason": "drill"}
     given = {"circuit_id": "search", "tool_name": "search", "state": state, "version": 4, "generation": 2}
-    return Circuit.model_validate({**given, "changed_at": NOON, "cause": cause, **fields})
+    return Circuit.from_dict({**given, "changed_at": NOON, "cause": cause, **fields})
 
 
 @table(
