@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 import msgspec
@@ -10,12 +9,9 @@ from msgspec import Meta
 
 from switchgear_schemas.cause import Cause, Counts
 from switchgear_schemas.enums import CircuitScope, CircuitState, ErrorClass, Mode, Scope
-from switchgear_schemas.wire_record import WireRecord
+from switchgear_schemas.wire_record import Instant, WireRecord
 
 __all__ = ["Cause", "Circuit", "CircuitScope", "CircuitState", "Counts", "Lease", "Mode", "Scope"]
-
-Instant = Annotated[datetime, Meta(tz=True)]
-"""An instant with a time zone."""
 
 
 class Lease(msgspec.Struct, frozen=True):

@@ -11,11 +11,19 @@ import msgspec
 
 def struct_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the schema of what a writer may send. A field whose default isn't null need not be null."""
-    schemas: dict[str, Any] = msgspec.json.schema(struct)["$defs"]
+    parts: dict[str, Any] = {}
+
+    def of_model(model: Any) -> dict[str, str]:
+        schema = model.model_json_schema()
+        parts.update(schema.pop("$defs", {}) | {model.__name__: schema})
+        return {"$ref": f"#/$defs/{model.__name__}"}
+
+    schemas: dict[str, Any] = msgspec.json.schema(struct, schema_hook=of_model)["$defs"]
     for each in set(_structs(struct)):
         _tidy(schemas[each.__name__], get_type_hints(each))
     schema: dict[str, Any] = schemas.pop(struct.__name__)
-    return schema | ({"$defs": schemas} if schemas else {})
+    parts |= schemas
+    return schema | ({"$defs": parts} if parts else {})
 
 
 def _structs(annotation: Any) -> Iterator[type[msgspec.Struct]]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from datetime import datetime
+from typing import Annotated, Any, Self
 
 import msgspec
+from msgspec import Meta
 
 from switchgear_schemas.errors import InvalidExecutionError
+
+Instant = Annotated[datetime, Meta(tz=True)]
+"""An instant with a time zone."""
 
 
 class WireRecord(msgspec.Struct, frozen=True):
@@ -23,7 +28,7 @@ class WireRecord(msgspec.Struct, frozen=True):
         if not value:
             raise InvalidExecutionError("", "the message is empty")
         try:
-            return msgspec.json.decode(value, type=cls)
+            return msgspec.json.decode(value, type=cls, dec_hook=_read)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise refusal(error) from None
 
@@ -35,29 +40,45 @@ class WireRecord(msgspec.Struct, frozen=True):
             InvalidExecutionError: It isn't such a record. The error has the field and the reason.
         """
         try:
-            return msgspec.convert(dict(fields), cls)
+            return msgspec.convert(dict(fields), cls, dec_hook=_read)
         except msgspec.ValidationError as error:
             raise refusal(error) from None
 
     def to_bytes(self) -> bytes:
         """Return the message to send."""
-        return msgspec.json.encode(self)
+        return msgspec.json.encode(self, enc_hook=_written)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as JSON-ready values."""
-        fields: dict[str, Any] = msgspec.json.decode(self.to_bytes())
+        fields: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self, enc_hook=_written))
         return fields
+
+
+def _read(kind: Any, value: object) -> Any:
+    """Read a part that people also write into files: a policy, which is a model of pydantic."""
+    return kind.model_validate(value)
+
+
+def _written(part: Any) -> Any:
+    """Return what such a part names. It leaves out what whoever wrote it left out."""
+    return part.model_dump(mode="json", exclude_unset=True)
 
 
 def refusal(error: Exception) -> InvalidExecutionError:
     """Return why a decoder refused a message, with the field.
 
-    A message of msgspec ends with `` - at `$.field` ``, or names a missing field in its text.
+    A message of msgspec ends with `` - at `$.field` ``, or names a missing or unknown field in its text.
     """
     if not isinstance(error, msgspec.ValidationError):
         return InvalidExecutionError("", f"the message is not JSON: {error}")
-    reason, _, path = str(error).partition(" - at `")
+    said, found, path = str(error).rpartition(" - at `")
+    reason, path = (said, path) if found else (path, "")
     field = path.rstrip("`").removeprefix("$").removeprefix(".")
-    if not field and "missing required field" in reason:
+    if not field and " field `" in reason:
         field = reason.rsplit("`", 2)[1]
+    errors = getattr(error.__cause__, "errors", None)
+    if errors is not None:  # of pydantic
+        first = errors(include_url=False, include_context=False)[0]
+        field = ".".join(map(str, (field, *first["loc"])))
+        reason = first["msg"].removeprefix("Value error, ")
     return InvalidExecutionError(field, reason)

@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+import msgspec
+
 from switchgear.policies.glob import is_glob
 from switchgear_cli.discovery import System
 from switchgear_cli.operate.options import NOT_DONE, CircuitOptions, CommandOptions
@@ -199,7 +201,7 @@ def _sent(
     outcome, reason = answer["outcome"], answer["detail"] or ""
     if outcome == "sent":  # the time was over before its turn
         outcome, reason = "unconfirmed", f"not confirmed within {timeout_s:g} s. {_LATER}"
-    command = post.command.model_copy(update={"command_id": UUID(answer["command_id"])})
+    command = msgspec.structs.replace(post.command, command_id=UUID(answer["command_id"]))
     result = CommandResult(command, outcome, _circuit(answer["circuit"]), reason)
     return result, {"audit_id": answer["audit_id"]}
 

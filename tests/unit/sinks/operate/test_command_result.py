@@ -13,7 +13,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def _command(verb: str = "force_open", **fields: object) -> Command:
-    return Command.model_validate({"tool_name": "search", "verb": verb, "actor": "ada", "reason": "drill", **fields})
+    return Command.from_dict({"tool_name": "search", "verb": verb, "actor": "ada", "reason": "drill", **fields})
 
 
 def _circuit(state: str = "forced_open", rule: str = "command", **fields: object) -> Circuit:
