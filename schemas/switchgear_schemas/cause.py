@@ -1,4 +1,4 @@
-"""Why a circuit is in its state: the part of its record that says so. Processes decode it without pydantic."""
+"""The parts of a circuit's record that its breaker makes: why it is in its state, and what it has counted."""
 
 from __future__ import annotations
 
@@ -48,3 +48,17 @@ class Cause(msgspec.Struct, frozen=True):
     tools: Annotated[
         int | None, Meta(description="Distinct tools among the failures, counted up to the policy's minimum_tools.")
     ] = None
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """The circuit's window at the time of the record."""
+
+    calls: int = 0
+    failed: int = 0
+    slow: int = 0
+    ignored: int = 0
+    rejected: int = 0
+    wasted_tokens: int = 0
+    consecutive_failures: int = 0
+    total_calls: Annotated[int, Meta(description="Counted calls since the circuit was first seen.")] = 0
+    total_failed: Annotated[int, Meta(description="Counted failures since the circuit was first seen.")] = 0

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from pydantic import BaseModel
 
 from switchgear_schemas.circuit import Circuit
@@ -14,9 +15,10 @@ from switchgear_schemas.command import Command
 from switchgear_schemas.execution import ToolExecution
 from switchgear_schemas.health import SystemHealthReport, ToolHealthReport
 from switchgear_schemas.policy import BreakerPolicy
+from switchgear_schemas.struct_schema import struct_schema
 from switchgear_schemas.topics import TopicNames, topic_definitions
 
-CONTRACTS: Final[dict[str, type[BaseModel]]] = {
+CONTRACTS: Final[dict[str, type[BaseModel | msgspec.Struct]]] = {
     "execution": ToolExecution,
     "circuit": Circuit,
     "policy": BreakerPolicy,
@@ -51,10 +53,8 @@ def schema_files() -> dict[str, str]:
     """Return the file name and content for every contract: JSON Schema draft 2020-12 of what a writer may send."""
     files = {}
     for name, model in CONTRACTS.items():
-        schema = {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            **model.model_json_schema(mode="validation"),
-        }
+        own = model.model_json_schema(mode="validation") if issubclass(model, BaseModel) else struct_schema(model)
+        schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **own}
         files[f"{name}.schema.json"] = json.dumps(schema, indent=2, sort_keys=True) + "\n"
     return files
 

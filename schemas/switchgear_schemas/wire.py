@@ -15,6 +15,7 @@ import msgspec
 from switchgear_schemas.enums import EARLIEST, LATEST, MAX_EVENT_BYTES
 from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.execution_record import Execution
+from switchgear_schemas.wire_record import refusal
 
 __all__ = ["Execution", "decode_execution", "decode_valid_executions", "encode"]
 
@@ -33,10 +34,8 @@ def decode_execution(value: bytes | None) -> Execution:
         raise InvalidExecutionError("", f"the message has {len(value)} bytes, more than the {MAX_EVENT_BYTES} allowed")
     try:
         event = _decoder.decode(value)
-    except msgspec.ValidationError as error:
-        raise _explain(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidExecutionError("", f"the message is not JSON: {error}") from None
+        raise refusal(error) from None
     at = event.recorded_at
     if at is not None and not _is_possible(at):
         aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
@@ -77,16 +76,6 @@ def decode_valid_executions(values: Sequence[bytes]) -> list[Execution] | None:
 
 def _is_possible(at: datetime) -> bool:
     return EARLIEST <= (at if at.tzinfo is not None else at.replace(tzinfo=UTC)) < LATEST
-
-
-def _explain(error: msgspec.ValidationError) -> InvalidExecutionError:
-    """Split a message of msgspec, which ends with `` - at `$.field` `` or names a missing field in its text."""
-    text = str(error)
-    reason, _, path = text.partition(" - at `")
-    field = path.rstrip("`").removeprefix("$").removeprefix(".")
-    if not field and "missing required field" in reason:
-        field = reason.rsplit("`", 2)[1]
-    return InvalidExecutionError(field, reason)
 
 
 def encode(event: dict[str, Any]) -> bytes:

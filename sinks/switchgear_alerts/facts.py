@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pydantic import ValidationError
-
 from switchgear_alerts.messages import Facts
 from switchgear_schemas.circuit import Circuit
+from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.explain import explain
 from switchgear_schemas.visible import sentence
 
@@ -38,11 +37,9 @@ def read_circuit(value: bytes) -> Seen:
         UnreadableRecordError: It isn't a circuit record, or the time of its change can't be.
     """
     try:
-        circuit = Circuit.model_validate_json(value)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UnreadableRecordError(f"{where}: {first['msg']}" if where else first["msg"]) from None
+        circuit = Circuit.from_bytes(value)
+    except InvalidExecutionError as error:
+        raise UnreadableRecordError(error.message) from None
     if circuit.changed_at.year not in _YEARS:
         raise UnreadableRecordError(f"changed_at: the year {circuit.changed_at.year} can't be")
     cause, state, stands_until = circuit.cause, str(circuit.state), circuit.stands_until

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ValidationError
-
 from switchgear.fleet.rows import Row, RowError, applied, check_row, is_circuit
-from switchgear_schemas import Circuit
+from switchgear_schemas import Circuit, InvalidExecutionError
 from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.settings import Settings
 from switchgear_stream.topic_reader import read_to_end
@@ -62,8 +60,8 @@ async def read_circuits(settings: Settings, *, timeout_s: float = 60.0) -> dict[
     async for record in read_to_end(settings, settings.topics.circuits, timeout_s=timeout_s):
         if record.value:
             try:
-                circuit = Circuit.model_validate_json(record.value)
-            except ValidationError:
+                circuit = Circuit.from_bytes(record.value)
+            except InvalidExecutionError:
                 continue  # followers ignore it too
             found.setdefault(circuit.circuit_id, []).append(circuit)
     return found

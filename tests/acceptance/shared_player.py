@@ -161,7 +161,7 @@ class SharedPlayer:
             ),
             counts=transition.counts,
         )
-        self.log.append(record.model_dump_json(exclude_defaults=False).encode())
+        self.log.append(record.to_bytes())
 
 
 def _instant(seconds: float) -> datetime:

@@ -86,7 +86,7 @@ async def measured(tools: int, consoles: int, changes: int, seconds: float) -> d
             await asyncio.sleep(0.1)
             before, started = _cpu_s(), time.monotonic()
             for number in range(int(changes * seconds / 60)):
-                console._live.changed(decode_record(changed(number, tools).model_dump_json().encode()))
+                console._live.changed(decode_record(changed(number, tools).to_bytes()))
                 await asyncio.sleep(60 / changes)
             used, took = _cpu_s() - before, time.monotonic() - started
             for each in watchers:

@@ -132,7 +132,7 @@ class Changes:
         )  # fmt: skip
         sent = await producer.send_and_wait(
             self._settings.topics.circuits,
-            record.model_dump_json().encode(),
+            record.to_bytes(),
             key=name.encode(),
             partition=partition_of(name, self._settings.topic_partitions),
         )

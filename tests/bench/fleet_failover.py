@@ -76,7 +76,7 @@ class Traffic:
             for verb in itertools.cycle(("force_open", "close")):
                 began = time.monotonic()
                 for tool in TOOLS:
-                    command = Command.model_validate({"tool_name": tool, "verb": verb, "actor": "bench"})
+                    command = Command.from_dict({"tool_name": tool, "verb": verb, "actor": "bench"})
                     await producer.send(names.commands, key=tool.encode(), value=command.to_bytes())
                 for number in range(int(self._rate * REPORT_EVERY_S)):
                     tool = TOOLS[number % len(TOOLS)]

@@ -124,6 +124,4 @@ class Faults:
             reason="drill",
             until=until,
         )
-        simulation.log.append(
-            simulation.names.commands, of.name.encode(), command.model_dump_json().encode(), partition=of.partition
-        )
+        simulation.log.append(simulation.names.commands, of.name.encode(), command.to_bytes(), partition=of.partition)

@@ -115,9 +115,7 @@ async def publish(settings: Settings, records: Sequence[Circuit]) -> None:
     await producer.start()
     try:
         sent = [
-            await producer.send(
-                settings.topics.circuits, key=each.circuit_id.encode(), value=each.model_dump_json().encode()
-            )
+            await producer.send(settings.topics.circuits, key=each.circuit_id.encode(), value=each.to_bytes())
             for each in records
         ]
         for each in sent:

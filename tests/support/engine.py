@@ -91,7 +91,7 @@ async def store_circuits(
     """
     lines = []
     for place, circuit in enumerate(circuits):
-        row = circuit.model_dump(mode="json")
+        row = circuit.to_dict()
         for name in ("cause", "leases", "counts", "fallback"):
             row[name] = "" if row[name] is None else json.dumps(row[name])
         for name in ("previous_state", "last_error"):

@@ -164,7 +164,7 @@ class World:
 
     def records(self, circuit_id: str = "search") -> list[Circuit]:
         """Return every published record of a circuit, in the order of the log."""
-        found = [Circuit.model_validate_json(value) for value in self.circuits]
+        found = [Circuit.from_bytes(value) for value in self.circuits]
         return [circuit for circuit in found if circuit.circuit_id == circuit_id]
 
 

@@ -209,7 +209,7 @@ class GatewayServer:
         for circuit_id, circuit in self.fleet.circuits().items():
             if self._versions.get(circuit_id, 0) < circuit.version:
                 self._versions[circuit_id] = circuit.version
-                record = self.circuits[circuit_id] = json.loads(circuit.model_dump_json())
+                record = self.circuits[circuit_id] = circuit.to_dict()
                 self._send("circuit", record)
 
     async def _stream(self, headers: dict[str, str], receive: Any, send: Any) -> None:

@@ -57,8 +57,8 @@ async def send(
 
 async def command(settings: Settings, tool_name: str, verb: str, **fields: Any) -> None:
     """Send a command as an operator."""
-    given = Command.model_validate({"tool_name": tool_name, "verb": verb, "actor": "ada", **fields})
-    await send(settings, settings.topics.commands, [(tool_name.encode(), given.model_dump_json().encode(), None)])
+    given = Command.from_dict({"tool_name": tool_name, "verb": verb, "actor": "ada", **fields})
+    await send(settings, settings.topics.commands, [(tool_name.encode(), given.to_bytes(), None)])
 
 
 async def recount(settings: Settings) -> dict[str, Counter[str]]:

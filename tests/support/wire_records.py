@@ -77,9 +77,9 @@ def as_read(name: str, value: bytes) -> dict[str, Any]:
         made = {"metric_id", "recorded_at"} - execution.model_fields_set  # by the reader, each time anew
         return execution.model_dump(mode="json", exclude=made)
     if kind == "circuit":
-        return Circuit.model_validate_json(value).model_dump(mode="json")
+        return Circuit.from_bytes(value).to_dict()
     if kind == "command":
-        found: dict[str, Any] = json.loads(Command.model_validate_json(value).to_bytes())
+        found: dict[str, Any] = json.loads(Command.from_bytes(value).to_bytes())
         return found
     return BreakerPolicy.model_validate_json(value).model_dump(mode="json")
 
@@ -153,7 +153,7 @@ def _commands() -> Iterator[tuple[str, bytes]]:
         "set_policy": {"tool_name": "mcp:*", "verb": "set_policy", "policy": policy},
         "clear_policy": {"tool_name": "mcp:*", "verb": "set_policy", "policy": {}},
     }.items():
-        yield name, Command.model_validate({"command_id": ID, "actor": "ada@ops-1", **fields}).to_bytes()
+        yield name, Command.from_dict({"command_id": ID, "actor": "ada@ops-1", **fields}).to_bytes()
 
 
 def _policies() -> Iterator[tuple[str, bytes]]:

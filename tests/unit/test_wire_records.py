@@ -99,7 +99,7 @@ def test_the_sink_makes_a_row_of_each_stored_execution_but_reports_of_overdue_ca
 
 @table("path", CIRCUITS, ids=named)
 def test_processes_and_the_console_read_in_a_stored_circuit_what_the_model_reads(path):
-    wanted = Circuit.model_validate_json(path.read_bytes())
+    wanted = Circuit.from_bytes(path.read_bytes())
     for read in (decode_view, decode_record):
         found = read(path.read_bytes())
         assert found.changed_at == wanted.changed_at.timestamp()

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
-from pydantic import ValidationError
 
 from switchgear_api.operate.send_command import this_person
 from switchgear_cli.discovery import API, KAFKA, System, find_system
@@ -16,7 +15,7 @@ from switchgear_cli.logs import configure_client_logging
 from switchgear_http.principal import claims_login
 from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.command import Command, Verb
-from switchgear_schemas.errors import WrongUsageError
+from switchgear_schemas.errors import InvalidExecutionError, WrongUsageError
 from switchgear_schemas.settings import Settings
 
 NOT_DONE: Final = 1
@@ -93,12 +92,11 @@ class CommandOptions:
             WrongUsageError: it can't be one.
         """
         try:
-            return Command(tool_name=tool, verb=verb, actor=self.person(), reason=self.reason, **fields)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            said = first["msg"].removeprefix("Value error, ")
-            raise WrongUsageError(f"{where}: {said}." if where else f"{said}.") from None
+            return Command.from_dict(
+                {"tool_name": tool, "verb": verb, "actor": self.person(), "reason": self.reason, **fields}
+            )
+        except InvalidExecutionError as error:
+            raise WrongUsageError(f"{error.message}.") from None
 
 
 @Parameter(name="*")

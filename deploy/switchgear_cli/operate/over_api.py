@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from pydantic import ValidationError
+import msgspec
 
 from switchgear.policies.glob import is_glob
 from switchgear_api.operate.command_result import CommandOutcome, CommandResult
@@ -25,7 +25,7 @@ from switchgear_cli.times import parse_duration
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.command import Command, Verb
-from switchgear_schemas.errors import WrongUsageError
+from switchgear_schemas.errors import InvalidExecutionError, WrongUsageError
 
 NO_REASON: Final = "no reason given"
 _ANSWER_S: Final = 20.0
@@ -200,13 +200,13 @@ def _sent(
     outcome, reason = answer["outcome"], answer["detail"] or ""
     if outcome == "sent":  # the time was over before its turn
         outcome, reason = "unconfirmed", f"not confirmed within {timeout_s:g} s. {_LATER}"
-    command = post.command.model_copy(update={"command_id": UUID(answer["command_id"])})
+    command = msgspec.structs.replace(post.command, command_id=UUID(answer["command_id"]))
     result = CommandResult(command, outcome, _circuit(answer["circuit"]), reason)
     return result, {"audit_id": answer["audit_id"]}
 
 
 def _circuit(record: Mapping[str, Any] | None) -> Circuit | None:
     try:
-        return None if record is None else Circuit.model_validate(record)
-    except ValidationError:  # of a newer API
+        return None if record is None else Circuit.from_dict(record)
+    except InvalidExecutionError:  # of a newer API
         return None

@@ -26,13 +26,12 @@ from switchgear.breaker.steady import Steady, steady
 from switchgear.breaker.values import (
     BreakerPermit,
     BreakerRejection,
-    Counts,
     ProbeLease,
     Result,
     ResultKind,
     Transition,
 )
-from switchgear_schemas.cause import Cause
+from switchgear_schemas.cause import Cause, Counts
 from switchgear_schemas.enums import CircuitState, Verb
 
 if TYPE_CHECKING:

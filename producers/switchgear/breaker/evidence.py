@@ -11,10 +11,10 @@ import msgspec
 
 from switchgear.breaker.cusum import OFF, Detector, solve
 from switchgear.breaker.states import STALE_S
-from switchgear.breaker.values import LEAST_OVERDUE_MS, Counts, Result, ResultKind
+from switchgear.breaker.values import LEAST_OVERDUE_MS, Result, ResultKind
 from switchgear.breaker.weak import COUNT_HALF, WEAK_SHARE, Weak
 from switchgear.breaker.windows import CountWindow, TimeWindow
-from switchgear_schemas.cause import Cause
+from switchgear_schemas.cause import Cause, Counts
 
 if TYPE_CHECKING:
     from switchgear_schemas.plain_policy import Policy

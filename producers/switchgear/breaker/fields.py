@@ -11,8 +11,8 @@ from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.ramp import Ramp
 from switchgear.breaker.snapshot import Saved
 from switchgear.breaker.states import PASSING, STATE_OF_MODE, STATES
-from switchgear.breaker.values import BreakerPermit, Counts, Transition
-from switchgear_schemas.cause import Cause
+from switchgear.breaker.values import BreakerPermit, Transition
+from switchgear_schemas.cause import Cause, Counts
 from switchgear_schemas.enums import CircuitState
 
 if TYPE_CHECKING:

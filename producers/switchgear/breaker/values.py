@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from switchgear_schemas.cause import Cause
+from switchgear_schemas.cause import Cause, Counts
 from switchgear_schemas.circuit_ids import circuit_id, tool_circuit
 from switchgear_schemas.enums import CircuitState, ErrorClass, Status
 
@@ -184,20 +184,6 @@ def family_result_kind(status: Status, error_class: ErrorClass | None, policy: P
     if kind in policy.counted_error_classes:
         return ResultKind.FAILURE
     return ResultKind.SUCCESS if kind in FROM_SERVER else ResultKind.IGNORED
-
-
-class Counts(msgspec.Struct, frozen=True):
-    """The counts of a circuit at one instant: of its window, and in total."""
-
-    calls: int
-    failed: int
-    slow: int
-    ignored: int
-    rejected: int
-    wasted_tokens: int
-    consecutive_failures: int
-    total_calls: int
-    total_failed: int
 
 
 def is_split(policy: Policy) -> bool:

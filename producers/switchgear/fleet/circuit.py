@@ -13,7 +13,7 @@ from switchgear.fleet.durations import Durations, is_news, overdue_after_ms
 from switchgear.fleet.family_run import FamilyRun
 from switchgear.fleet.log import LogRecord, Published
 from switchgear.fleet.rows import MAX_COMMANDS, Row
-from switchgear_schemas import BreakerPolicy, Cause, Circuit, Counts, Lease, Verb
+from switchgear_schemas import BreakerPolicy, Cause, Circuit, Lease, Verb
 
 BACK_S: Final = 60.0
 """Brokers' clocks differ by milliseconds. If an execution is so much older than its circuit's time, an earlier record's broker was ahead."""
@@ -111,8 +111,9 @@ class LiveCircuit:
         row, breaker, policy = self.row, self.breaker, self.policy
         row.version += 1
         row.overdue_after_ms = limit_ms = overdue_after_ms(policy, self.durations)
-        counts = msgspec.structs.asdict(breaker.counts(now))
-        counts |= {"rejected": row.rejected, "total_calls": row.total_calls, "total_failed": row.total_failed}
+        counts = msgspec.structs.replace(
+            breaker.counts(now), rejected=row.rejected, total_calls=row.total_calls, total_failed=row.total_failed
+        )
         record = Circuit(
             circuit_id=row.circuit_id,
             tool_name=row.tool_name,
@@ -132,7 +133,7 @@ class LiveCircuit:
                 for lease in breaker.leases
             ),
             permits_left=breaker.remaining_probes,
-            counts=Counts(**counts),
+            counts=counts,
             last_error=row.last_error,
             last_error_class=row.last_error_class,
             mode=policy.mode,
@@ -141,7 +142,7 @@ class LiveCircuit:
             overdue_after_ms=limit_ms,
             target=policy.target,
         )
-        value = record.model_dump_json().encode()
+        value = record.to_bytes()
         row.record, row.state, row.mode, row.fallback = value, breaker.state, policy.mode, policy.fallback
         row.admitted_share, row.target = breaker.admitted_share, policy.target
         self.announces = False

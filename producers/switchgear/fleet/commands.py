@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Final
-
-from pydantic import ValidationError
+from typing import Final
 
 from switchgear.fleet.circuit import LiveCircuit
 from switchgear.fleet.log import LogRecord, Published, dead_letter, origin_of, rekeyed
@@ -49,17 +47,11 @@ def fold_command(record: LogRecord, registry: CircuitRegistry) -> None:
 
 
 def _decode(value: bytes | None) -> Command:
-    if not value:
-        raise InvalidExecutionError("", "the message is empty")
-    if len(value) > MAX_COMMAND_BYTES:
+    if value is not None and len(value) > MAX_COMMAND_BYTES:
         raise InvalidExecutionError(
             "", f"the command has {len(value)} bytes, more than the {MAX_COMMAND_BYTES} allowed"
         )
-    try:
-        return Command.model_validate_json(value)
-    except ValidationError as error:
-        first: dict[str, Any] = dict(error.errors()[0])
-        raise InvalidExecutionError(".".join(str(part) for part in first["loc"]), str(first["msg"])) from None
+    return Command.from_bytes(value)
 
 
 # ---- commands to one tool or family

@@ -262,8 +262,12 @@ class InMemoryFleet:
         self.command(tool, "reset", reason=reason, **_circuit(tool, family=family))
 
     def command(self, tool: str, verb: Verb, *, actor: str = "test", reason: str = "", **fields: Any) -> None:
-        """Send an operator's command. ``fields`` are other fields of :class:`~switchgear_schemas.Command`."""
-        command = Command(tool_name=tool, verb=verb, actor=actor, reason=reason, **fields)
+        """Send an operator's command. ``fields`` are other fields of :class:`~switchgear_schemas.Command`.
+
+        Raises:
+            InvalidExecutionError: It can't be a command. The error has the field and the reason.
+        """
+        command = Command.from_dict({"tool_name": tool, "verb": verb, "actor": actor, "reason": reason, **fields})
         number = partition_of(tool, _PARTITIONS, self._family_pattern)
         with self._lock:
             for each in range(_PARTITIONS) if sets_glob(command) else [number]:
@@ -277,7 +281,7 @@ class InMemoryFleet:
         """
         with self._lock:
             found = self.log.compacted(self.names.circuits).values()
-        circuits = [Circuit.model_validate_json(message.value or b"") for message in found]
+        circuits = [Circuit.from_bytes(message.value) for message in found]
         return {circuit.circuit_id: circuit for circuit in circuits}
 
     def state(self, tool: str) -> str:

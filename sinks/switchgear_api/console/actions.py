@@ -11,7 +11,6 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import structlog
-from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -33,6 +32,7 @@ from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.circuit_ids import read_circuit_id
 from switchgear_schemas.command import MAX_REASON_LENGTH, Command
 from switchgear_schemas.enums import MAX_NAME_LENGTH, Mode, Verb
+from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.settings import Settings
 
 log = structlog.get_logger()
@@ -227,7 +227,7 @@ class Actions(Handlers):
                 "detail": last.reason or None,
                 "before": action.before,
                 "after": after,
-                "circuit": None if last.circuit is None else last.circuit.model_dump(mode="json"),
+                "circuit": None if last.circuit is None else last.circuit.to_dict(),
                 "undoable": action.undo is not None,
             }
         )
@@ -271,13 +271,10 @@ def command_of(**fields: Any) -> Command:
         BadRequestError: The fields are not those of a command.
     """
     try:
-        return Command(**fields)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        said = first["msg"].removeprefix("Value error, ")
-        raise BadRequestError(f"{where}: {said}." if where else f"{said}.", hint=_SAMPLE) from None
+        return Command.from_dict(fields)
+    except InvalidExecutionError as error:
+        raise BadRequestError(f"{error.message}.", hint=_SAMPLE) from None
 
 
 def _shown(circuit: Circuit | None, expected: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    return expected if circuit is None else circuit_part(decode_record(circuit.model_dump_json().encode()))
+    return expected if circuit is None else circuit_part(decode_record(circuit.to_bytes()))

@@ -12,9 +12,8 @@ from typing import Any, Final, Literal, NamedTuple
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
-from pydantic import ValidationError
 
-from switchgear_schemas import DeadLetter
+from switchgear_schemas import DeadLetter, InvalidExecutionError
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.command import Command
 from switchgear_schemas.explain import explain
@@ -87,7 +86,7 @@ class CommandResult:
             "verb": self.command.verb,
             "outcome": self.outcome,
             "reason": self.reason,
-            "circuit": None if self.circuit is None else self.circuit.model_dump(mode="json"),
+            "circuit": None if self.circuit is None else self.circuit.to_dict(),
         }
 
 
@@ -239,8 +238,8 @@ class Confirmation:
         if not record.value or (record.key or b"").decode(errors="replace") not in self._commands:
             return None
         try:
-            circuit = Circuit.model_validate_json(record.value)
-        except ValidationError:  # a record of a newer worker or a foreign producer shows nothing
+            circuit = Circuit.from_bytes(record.value)
+        except InvalidExecutionError:  # a record of a newer worker or a foreign producer shows nothing
             return None
         return circuit if circuit.circuit_id in self._commands else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Final, Protocol
+from typing import Annotated, Any, Final, Protocol
 
 import msgspec
 from pydantic import ValidationError
@@ -268,18 +268,21 @@ class CircuitRows:
         """Validate a record and return its row. Nested parts become JSON text."""
         check_readable(record)
         try:
-            circuit = Circuit.model_validate_json(record.value or b"")
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False)[0]
-            raise InvalidExecutionError(
-                ".".join(str(part) for part in first["loc"]), f"not a circuit record: {first['msg']}"
-            ) from None
+            circuit = Circuit.from_bytes(record.value)
+        except InvalidExecutionError as error:
+            raise InvalidExecutionError(error.field, f"not a circuit record: {error.reason}") from None
         _check_range(circuit)
-        row = circuit.model_dump(mode="json", exclude_none=True)
+        row = _known(circuit.to_dict())
+        if circuit.cause is not None:
+            row["cause"] = _known(row["cause"])
         for name in _AS_JSON:
             if name in row:
                 row[name] = msgspec.json.encode(row[name]).decode()
         return coordinates(record) + msgspec.json.encode(row)[1:]
+
+
+def _known(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _check_range(circuit: Circuit) -> None:

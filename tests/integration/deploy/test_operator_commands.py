@@ -40,7 +40,7 @@ def start_worker(tmp_path):
 
 
 def _command(tool: str, verb: str, reason: str = "drill", **fields: object) -> Command:
-    return Command.model_validate({"tool_name": tool, "verb": verb, "actor": "ada", "reason": reason, **fields})
+    return Command.from_dict({"tool_name": tool, "verb": verb, "actor": "ada", "reason": reason, **fields})
 
 
 async def send_one(settings, command, *, wait_s):

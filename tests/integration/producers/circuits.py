@@ -42,11 +42,7 @@ async def publish(settings: Settings, *records: Circuit | tuple[str, bytes | Non
     await producer.start()
     try:
         for record in records:
-            key, value = (
-                (record.circuit_id, record.model_dump_json(exclude_defaults=False).encode())
-                if isinstance(record, Circuit)
-                else record
-            )
+            key, value = (record.circuit_id, record.to_bytes()) if isinstance(record, Circuit) else record
             tool = record.tool_name if isinstance(record, Circuit) else key
             partition = partition_of(tool, settings.topic_partitions)
             await producer.send_and_wait(settings.topics.circuits, value, key=key.encode(), partition=partition)

@@ -65,7 +65,7 @@ async def follow_through_moves(cluster: Cluster) -> None:
         written: dict[tuple[str, int], float] = {}
         for partition in range(3):
             made = circuit(f"t{partition}", "open", version)
-            value = made.model_dump_json().encode()
+            value = made.to_bytes()
             await producer.send_and_wait(settings.topics.circuits, value, key=b"t", partition=partition)
             written[made.circuit_id, version] = time.monotonic()
         await eventually(lambda: written.keys() <= arrived.keys(), 60)

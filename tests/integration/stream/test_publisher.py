@@ -26,7 +26,7 @@ async def test_a_retired_circuit_is_gone_from_the_changelog_and_from_what_reader
     (record,) = world.records()
     kept = Row(circuit_id="other", tool_name="other").encode()
     there = Changes(rows={b"search": ("search", world.rows[b"search"]), b"other": ("other", kept)})
-    there.circuits.append(Published("search", "search", "open", 1, record.model_dump_json().encode()))
+    there.circuits.append(Published("search", "search", "open", 1, record.to_bytes()))
     await _write(publisher, there)
     assert set(await read_rows(settings)) == {"search", "other"}
 

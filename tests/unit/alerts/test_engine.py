@@ -163,10 +163,10 @@ def test_an_outage_long_after_a_circuit_flapped_is_an_incident_of_its_own_also_i
 def test_a_route_for_what_operators_open_has_commands_for_a_time_and_one_for_failures_has_not():
     here = Saved(f'[[routes]]\nreceivers = ["hook"]\nstates = ["forced_open"]\n{NOW}')
     record = circuit_record("search", "open", 1, NOON, cause=Cause(rule="command", actor="ada"))
-    here.engine.observe(read_circuit(record.model_dump_json().encode()))
+    here.engine.observe(read_circuit(record.to_bytes()))
     assert told(here.deliver(NOON)) == [("opened", "search@1")]
     here = Saved(f'[[routes]]\nreceivers = ["hook"]\nstates = ["open"]\n{NOW}')
-    here.engine.observe(read_circuit(record.model_dump_json().encode()))
+    here.engine.observe(read_circuit(record.to_bytes()))
     assert here.deliver(NOON) == []
 
 

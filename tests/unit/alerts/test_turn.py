@@ -55,9 +55,7 @@ class Consumer:
     def fetch(self, *records):
         """Return records as they are fetched, from the position on."""
         found = [
-            SimpleNamespace(
-                offset=self.at + place, key=each.circuit_id.encode(), value=each.model_dump_json().encode(), headers=()
-            )
+            SimpleNamespace(offset=self.at + place, key=each.circuit_id.encode(), value=each.to_bytes(), headers=())
             for place, each in enumerate(records)
         ]
         self.at += len(found)

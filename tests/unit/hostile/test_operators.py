@@ -38,11 +38,9 @@ RAW = frozenset({"circuit", "tool", "family", "component", "group", "dedup_key",
 def recorded(text: str) -> bytes:
     """A record in which everything that strangers and operators write is this text. Names have a longest length."""
     name, cause = text[:MAX_NAME_LENGTH], Cause(rule="command", actor=text, reason=text)
-    return (
-        circuit_record(name, "open", 3, cause=cause, last_error=text, fallback=(name,), family=f"mcp:{name}")
-        .model_dump_json()
-        .encode()
-    )
+    return circuit_record(
+        name, "open", 3, cause=cause, last_error=text, fallback=(name,), family=f"mcp:{name}"
+    ).to_bytes()
 
 
 def strings(value: Any, field: str = "") -> Iterator[str]:

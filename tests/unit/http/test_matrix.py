@@ -215,9 +215,7 @@ async def gateway(tokens: dict[Any, str]) -> AsyncIterator[Starlette]:
         settings, fleet, publisher, Ingest(), Senders(authenticator, publisher, Shared(tenant_tools=tools)), registry
     )
     known = [shared("shared", "globex"), *map(secret, TENANTS)]
-    follower.deliver(
-        [record(each.tool_name, place, **json.loads(each.model_dump_json())) for place, each in enumerate(known)]
-    )
+    follower.deliver([record(each.tool_name, place, **each.to_dict()) for place, each in enumerate(known)])
     for each in known:
         memory.open_circuit(each.tool_name, for_s=60, reason="globex pays late")
     for tenant in TENANTS:

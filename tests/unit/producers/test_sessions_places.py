@@ -148,7 +148,7 @@ def publish(gear, *leases):
         circuit_id="t", tool_name="t", state="half_open" if leases else "open", version=1 + len(leases), generation=1,
         changed_at=now, open_until=now - timedelta(seconds=1), leases=leases,
     )  # fmt: skip
-    view = gear._follower.table.apply(b"t", circuit.model_dump_json().encode())
+    view = gear._follower.table.apply(b"t", circuit.to_bytes())
     gear._decision.fleet.on_view(view)
 
 

@@ -228,7 +228,7 @@ def circuit(version: int, **fields: object) -> bytes:
         "cause": Cause(rule="cusum", value=12.5, threshold=12.0),
         "changed_at": datetime.now(UTC),
     }
-    return Circuit.model_validate(given | fields).model_dump_json().encode()
+    return Circuit.from_dict(given | fields).to_bytes()
 
 
 async def test_circuit_records_become_history_and_tombstones_do_not(here: Settings) -> None:

@@ -209,7 +209,7 @@ def wire_circuit(value: bytes) -> tuple[object, ...]:
     """What the record says of those columns, by the model alone."""
     from switchgear_schemas.circuit import Circuit  # noqa: PLC0415 - beside the sink's own use of it
 
-    read = Circuit.model_validate_json(value)
+    read = Circuit.from_bytes(value)
     until = None if read.open_until is None else round(read.open_until.timestamp() * 1_000_000)
     return read.version, read.generation, read.attempt, round(read.changed_at.timestamp() * 1_000_000), until
 

@@ -123,9 +123,9 @@ async def test_only_changed_tools_are_sent_and_nothing_while_nothing_changes(liv
 async def test_record_of_the_stream_has_the_advice_for_its_state(state, counted):
     live = Live(SimpleNamespace(fleet=SimpleNamespace(listen=lambda _: None)))
     record = decode_record(
-        Circuit(circuit_id="web", tool_name="web", state=state, version=2, generation=1, changed_at=datetime.now(UTC))
-        .model_dump_json()
-        .encode()
+        Circuit(
+            circuit_id="web", tool_name="web", state=state, version=2, generation=1, changed_at=datetime.now(UTC)
+        ).to_bytes()
     )
     if counted is not None:
         live._figures = SimpleNamespace(tools={"web": counted})

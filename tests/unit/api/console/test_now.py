@@ -25,7 +25,7 @@ def circuit(name, state="closed", scope="tool", **fields):
         "generation": 1,
         "changed_at": NOW,
     }
-    return decode_record(Circuit(**given | fields).model_dump_json().encode())
+    return decode_record(Circuit(**given | fields).to_bytes())
 
 
 def figures(**tools):

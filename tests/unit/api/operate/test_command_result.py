@@ -13,13 +13,13 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def _command(verb: str = "force_open", **fields: object) -> Command:
-    return Command.model_validate({"tool_name": "search", "verb": verb, "actor": "ada", "reason": "drill", **fields})
+    return Command.from_dict({"tool_name": "search", "verb": verb, "actor": "ada", "reason": "drill", **fields})
 
 
 def _circuit(state: str = "forced_open", rule: str = "command", **fields: object) -> Circuit:
     cause = {"rule": rule, "actor": "ada", "reason": "drill"}
     given = {"circuit_id": "search", "tool_name": "search", "state": state, "version": 4, "generation": 2}
-    return Circuit.model_validate({**given, "changed_at": NOON, "cause": cause, **fields})
+    return Circuit.from_dict({**given, "changed_at": NOON, "cause": cause, **fields})
 
 
 @table(

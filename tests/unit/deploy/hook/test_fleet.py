@@ -61,7 +61,7 @@ def record(session):
         now = datetime.fromtimestamp(session.now, UTC)
         until = None if wait_s is None else now + timedelta(seconds=wait_s)
         given = {"circuit_id": NAME, "tool_name": NAME, "version": 3, "generation": 1} | fields
-        return json.loads(Circuit(**given, state=state, changed_at=now, open_until=until).model_dump_json())
+        return Circuit(**given, state=state, changed_at=now, open_until=until).to_dict()
 
     return made
 

@@ -67,7 +67,7 @@ class Api:
             "command_id": str(uuid4()),
             "outcome": self.outcome if body["wait_s"] else "sent",
             "detail": None,
-            "circuit": circuit.model_dump(mode="json"),
+            "circuit": circuit.to_dict(),
         }
 
     @property

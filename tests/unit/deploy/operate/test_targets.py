@@ -169,7 +169,7 @@ def test_a_policy_carries_what_was_named_and_clear_carries_nothing(fleet):
         (["close", "x", "--for", "3m"], "--for"),
         (["open"], "TOOL"),
         (["open", "x", "mcp:x", "--circuit", "x"], "--circuit names one circuit of one tool. Name that tool alone."),
-        (["open", ""], "tool_name: String should have at least 1 character"),
+        (["open", ""], "tool_name: Expected `str` of length >= 1"),
         (["open", "x", "--timeout", "0"], "timeout"),
         (["open", "x", "--user", "a", "--circuit", "b"], "name one circuit each"),
         (["policy", "set", "x", "minimum_reporter=3"], "Did you mean minimum_reporters?"),

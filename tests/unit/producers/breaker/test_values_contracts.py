@@ -6,11 +6,9 @@ import msgspec
 import pytest
 
 from switchgear.breaker.evidence import thresholds_of
-from switchgear.breaker.values import Counts
 from switchgear.guard.local_circuits import policy_of
 from switchgear.guard.local_families import family_policy_of
 from switchgear_schemas import LOCAL_DEFAULT, BreakerPolicy, Cause, Circuit
-from switchgear_schemas.circuit import Counts as RecordedCounts
 from switchgear_schemas.plain_policy import PlainCusum, PlainPolicy
 from switchgear_schemas.policy import LOCAL_FAMILY_DEFAULT, Cusum
 
@@ -40,13 +38,9 @@ def test_the_local_defaults_are_the_contracts(found, contract):
     assert thresholds_of(found) == thresholds_of(contract)
 
 
-def test_counts_have_every_field_of_the_record():
-    assert set(Counts.__struct_fields__) == set(RecordedCounts.model_fields)
-
-
 def test_a_cause_becomes_part_of_a_record_as_it_is():
     cause = Cause("failure_rate", 0.5, 0.4, 20, 2, "ana", "because")
     fields = {"circuit_id": "t", "tool_name": "t", "state": "open", "version": 1, "generation": 1}
-    record = Circuit.model_validate({**fields, "cause": cause, "changed_at": "2026-01-01T00:00:00Z"})
+    record = Circuit.from_dict({**fields, "cause": cause, "changed_at": "2026-01-01T00:00:00Z"})
     assert record.cause is cause
-    assert Circuit.model_validate_json(record.model_dump_json()).cause == cause
+    assert Circuit.from_bytes(record.to_bytes()).cause == cause

@@ -11,7 +11,7 @@ from tests.support.table import table
 
 
 def _send(world: World, verb: str, *, seconds: float = 0, partition: int | None = None, **fields: object) -> Command:
-    command = Command.model_validate({"tool_name": "search", "verb": verb, "actor": "ada", "reason": "drill", **fields})
+    command = Command.from_dict({"tool_name": "search", "verb": verb, "actor": "ada", "reason": "drill", **fields})
     world.append(command.to_bytes(), topic=COMMANDS, seconds=seconds, partition=partition)
     return command
 
@@ -50,7 +50,7 @@ def test_a_command_that_is_sent_twice_is_applied_once():
     world = World()
     command = _send(world, "force_open")
     _send(world, "close")
-    world.append(command.model_dump_json().encode(), topic=COMMANDS)
+    world.append(command.to_bytes(), topic=COMMANDS)
     world.run_all()
     assert [record.state for record in world.records()] == ["forced_open", "closed"]
     assert world.counted.commands == 2

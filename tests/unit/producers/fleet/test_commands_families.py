@@ -17,7 +17,7 @@ def world() -> World:
 
 
 def command(world: World, verb: str, *, name: str = SERVER, seconds: float = 0, **fields) -> None:
-    made = Command.model_validate(
+    made = Command.from_dict(
         {"tool_name": name, "circuit_id": f"{name}|family", "verb": verb, "actor": "ada", **fields}
     )
     world.append(made.to_bytes(), topic=COMMANDS, partition=partition_of(name, world.partitions), seconds=seconds)
@@ -85,7 +85,7 @@ def test_refuses_a_command_to_a_family_that_can_have_no_tools(world):
 def test_a_glob_of_tools_does_not_change_families(world):
     world.say(tool_name=TOOL)
     world.run_all()
-    made = Command.model_validate(
+    made = Command.from_dict(
         {"tool_name": "mcp:*", "verb": "set_policy", "actor": "ada", "policy": {"mode": "disabled"}}
     )
     for partition in range(world.partitions):

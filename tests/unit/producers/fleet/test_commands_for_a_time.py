@@ -15,8 +15,8 @@ SESSIONS = COUNTING.model_copy(update={"scope": "session"})
 
 def _send(world: World, verb: str, *, seconds: float = 0, until: float | None = None, **fields: object) -> None:
     moment = None if until is None else datetime.fromtimestamp(START_MS / 1000 + until, UTC)
-    command = Command.model_validate({"tool_name": "search", "verb": verb, "actor": "ada", "until": moment, **fields})
-    world.append(command.model_dump_json().encode(), topic=COMMANDS, seconds=seconds)
+    command = Command.from_dict({"tool_name": "search", "verb": verb, "actor": "ada", "until": moment, **fields})
+    world.append(command.to_bytes(), topic=COMMANDS, seconds=seconds)
     world.run_all()
 
 
@@ -151,10 +151,10 @@ def test_a_circuit_in_which_nothing_would_count_is_refused_with_what_to_do(scope
 def test_a_refused_command_whose_letter_was_lost_in_a_crash_is_refused_again():
     world = World()
     world.append(
-        Command(tool_name="search", verb="close", actor="ada", circuit_id="search|user=u").model_dump_json().encode(),
+        Command(tool_name="search", verb="close", actor="ada", circuit_id="search|user=u").to_bytes(),
         topic=COMMANDS,
     )
-    world.append(Command(tool_name="search", verb="force_open", actor="ada").model_dump_json().encode(), topic=COMMANDS)
+    world.append(Command(tool_name="search", verb="force_open", actor="ada").to_bytes(), topic=COMMANDS)
     world.run(crash="after_rows")
     world.run_all()
     assert [letter.field for letter in world.dead] == ["circuit_id"]

@@ -41,8 +41,8 @@ def fail(world: World, seconds: float, **fields) -> None:
 def command(world: World, verb: str, *, seconds: float, until: float | None = None) -> None:
     world.run_all()
     moment = None if until is None else datetime.fromtimestamp(START_MS / 1000 + until, UTC)
-    made = Command.model_validate({"tool_name": "search", "verb": verb, "actor": "ada", "until": moment})
-    world.append(made.model_dump_json().encode(), topic=COMMANDS, seconds=seconds)
+    made = Command.from_dict({"tool_name": "search", "verb": verb, "actor": "ada", "until": moment})
+    world.append(made.to_bytes(), topic=COMMANDS, seconds=seconds)
     world.run_all()
 
 

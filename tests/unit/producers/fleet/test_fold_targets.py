@@ -139,6 +139,6 @@ def test_a_tool_named_like_a_target_is_another_circuit(world):
 
 
 def send(world, **fields):
-    command = Command.model_validate({"tool_name": FETCH, "verb": "force_open", "actor": "ada", **fields})
+    command = Command.from_dict({"tool_name": FETCH, "verb": "force_open", "actor": "ada", **fields})
     world.append(command.to_bytes(), topic=COMMANDS, tool_name=FETCH)
     world.run_all()

@@ -50,7 +50,7 @@ def test_a_probe_of_a_tenants_circuit_is_leased_to_that_tenants_process(world):
 def test_an_operator_commands_the_circuit_of_one_tenant(world):
     say(world)
     command = Command(tool_name="search", circuit_id=OF_ACME, verb="force_open", actor="ops", reason="pays late")
-    world.append(command.model_dump_json().encode(), topic=COMMANDS)
+    world.append(command.to_bytes(), topic=COMMANDS)
     world.run_all()
     assert [each.state for each in world.records(OF_ACME)] == ["forced_open"]
     assert world.records("search") == []

@@ -67,7 +67,7 @@ def test_an_open_session_a_failing_one_and_a_commanded_one_never_make_room():
     _say(world, "failing", "error")
     _say(world, "forced")
     command = Command(tool_name="search", verb="force_open", actor="ada", reason="drill")
-    world.append(command.model_dump_json().encode(), topic=COMMANDS)
+    world.append(command.to_bytes(), topic=COMMANDS)
     world.run_all()
     for number in range(20):
         _say(world, f"new-{number}", "rejected", hours=20)
@@ -102,14 +102,14 @@ def test_a_tombstone_lost_in_a_crash_is_made_up():
     patient = SESSIONS.model_copy(update={"consecutive_failures": 4})
     _say(world, "s1")
     world.append(
-        Command(tool_name="search", verb="set_policy", actor="ada", policy=SESSIONS).model_dump_json().encode(),
+        Command(tool_name="search", verb="set_policy", actor="ada", policy=SESSIONS).to_bytes(),
         topic=COMMANDS,
     )
     world.run_all()
     _say(world, "s1")
     world.run_all()
     world.append(
-        Command(tool_name="search", verb="set_policy", actor="ada", policy=patient).model_dump_json().encode(),
+        Command(tool_name="search", verb="set_policy", actor="ada", policy=patient).to_bytes(),
         topic=COMMANDS,
     )
     world.run_all()
@@ -124,9 +124,7 @@ def test_a_tool_too_many_is_a_dead_letter_with_what_to_do_and_known_tools_go_on(
     for tool in ("a", "b", "c", "a"):
         world.say(tool_name=tool)
     world.run_all()
-    world.append(
-        Command(tool_name="d", verb="force_open", actor="ada").model_dump_json().encode(), tool_name="d", topic=COMMANDS
-    )
+    world.append(Command(tool_name="d", verb="force_open", actor="ada").to_bytes(), tool_name="d", topic=COMMANDS)
     world.run_all()
     assert set(world.rows) == {b"a", b"b"}
     assert world.row("a").total_calls == 2
@@ -242,7 +240,7 @@ def test_readers_see_versions_rise_through_every_life_of_a_circuit(made, plan):
     world.run_all()
     seen: dict[str, int] = {}
     for value in world.circuits:
-        circuit = Circuit.model_validate_json(value)
+        circuit = Circuit.from_bytes(value)
         assert circuit.version >= seen.get(circuit.circuit_id, 0)
         seen[circuit.circuit_id] = circuit.version
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 
+import msgspec
+
 from switchgear.fleet import Known, PublishedCircuit, Row, read_published
 from switchgear_schemas import Circuit
 from switchgear_schemas.partitioner import owner_partition
@@ -34,17 +36,17 @@ def test_nothing_is_published_again_where_nothing_was_lost():
 
 def test_the_new_owner_continues_above_the_highest_version():
     world = _opened()
-    above = Circuit.model_validate_json(world.circuits[0]).model_copy(update={"version": 41, "state": "closed"})
-    world.circuits.append(above.model_dump_json().encode())
+    above = msgspec.structs.replace(Circuit.from_bytes(world.circuits[0]), version=41, state="closed")
+    world.circuits.append(above.to_bytes())
     world.start()
     assert (world.records()[-1].version, world.records()[-1].state) == (42, "open")
 
 
 def test_the_new_owner_continues_in_a_generation_above_that_of_a_paused_former_owner():
     world = _opened()
-    zombie = Circuit.model_validate_json(world.circuits[0])
-    zombie = zombie.model_copy(update={"version": 2, "generation": 2, "state": "half_open"})
-    world.circuits.append(zombie.model_dump_json().encode())
+    zombie = Circuit.from_bytes(world.circuits[0])
+    zombie = msgspec.structs.replace(zombie, version=2, generation=2, state="half_open")
+    world.circuits.append(zombie.to_bytes())
     world.start()
     last = world.records()[-1]
     assert (last.version, last.generation, last.state) == (3, 3, "open")

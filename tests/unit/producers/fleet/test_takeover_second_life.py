@@ -45,7 +45,7 @@ def _two_lives() -> tuple[list[Circuit], list[Circuit]]:
 
 def _take(table: CircuitTable, *records: Circuit) -> None:
     for record in records:
-        table.apply(record.circuit_id.encode(), record.model_dump_json().encode())
+        table.apply(record.circuit_id.encode(), record.to_bytes())
 
 
 def test_a_reader_that_missed_the_tombstone_takes_the_second_life_though_its_generation_is_lower():

@@ -18,7 +18,7 @@ AT = datetime(2026, 11, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 
 def record(tool: str = "search", **changes) -> bytes:
     fields = {"circuit_id": tool, "tool_name": tool, "state": "closed", "version": 1, "generation": 0, "changed_at": AT}
-    return Circuit(**(fields | changes)).model_dump_json(exclude_defaults=False).encode()
+    return Circuit(**(fields | changes)).to_bytes()
 
 
 def test_a_circuit_is_read_whole():

@@ -26,7 +26,7 @@ def publish(gear, state, *, tool="t", version=1, until=60.0, leases=(), circuit_
         circuit_id=circuit_id or tool, tool_name=tool, state=state, version=version, generation=version, changed_at=now,
         open_until=None if until is None else now + timedelta(seconds=until), leases=leases, **fields,
     )  # fmt: skip
-    view = gear._follower.table.apply(circuit.circuit_id.encode(), circuit.model_dump_json().encode())
+    view = gear._follower.table.apply(circuit.circuit_id.encode(), circuit.to_bytes())
     if view is not None:
         gear._decision.fleet.on_view(view)
 

@@ -63,7 +63,7 @@ def record(tool: str, state: str, version: int = 1) -> bytes:
         circuit_id=tool, tool_name=tool, state=state, version=version, generation=version,
         changed_at="2027-01-15T00:00:00Z", open_until="2037-01-15T00:00:00Z" if state == "open" else None,
     )  # fmt: skip
-    return made.model_dump_json().encode()
+    return made.to_bytes()
 
 
 @table(

@@ -75,7 +75,7 @@ def load(gear: Switchgear) -> None:
         circuit_id="t", tool_name="t", state="forced_open", version=1, generation=1, changed_at=datetime.now(UTC)
     )
     follower = follower_of(gear)
-    follower.table.apply(b"t", circuit.model_dump_json().encode())
+    follower.table.apply(b"t", circuit.to_bytes())
     follower.loaded = follower._read_here = True
 
 

@@ -28,7 +28,7 @@ class Recorder:
         made = Circuit(
             circuit_id=tool, tool_name=tool, state=state, version=self.version, generation=self.version, changed_at=NOW, **fields
         )  # fmt: skip
-        view = self.follower.table.apply(tool.encode(), made.model_dump_json().encode())
+        view = self.follower.table.apply(tool.encode(), made.to_bytes())
         assert view is not None
         self.listener.on_view(view)
 

@@ -85,7 +85,7 @@ def record(version, state="open", partition=0):
         generation=version,
         changed_at="2027-01-15T08:00:00Z",
     )
-    return Message("t.circuits", partition, version, 1_800_000_000_000, b"search", circuit.model_dump_json().encode())
+    return Message("t.circuits", partition, version, 1_800_000_000_000, b"search", circuit.to_bytes())
 
 
 def test_follower_applies_records_and_calls_its_listeners(clock):
