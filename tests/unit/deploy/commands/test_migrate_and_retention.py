@@ -10,6 +10,7 @@ import pytest
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.main import run
 from switchgear_schemas.settings import load_settings
+from switchgear_sinks.migrations import load_migrations
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +38,8 @@ def test_a_dry_run_prints_every_statement_and_makes_nothing(ask) -> None:
 
 
 def test_migrate_makes_the_tables_once_and_names_the_store(ask, tmp_path: Path) -> None:
-    assert ask("migrate")[1].endswith(f"Applied 0001_baseline to {tmp_path}/clickhouse.\n")
+    names = ", ".join(f"{each.version:04}_{each.name}" for each in load_migrations())
+    assert ask("migrate")[1].endswith(f"Applied {names} to {tmp_path}/clickhouse.\n")
     assert ask("migrate")[1] == f"The tables are as they should be in {tmp_path}/clickhouse.\n"
     assert ask("migrate", "--dry-run")[1] == "Nothing to do.\n"
 

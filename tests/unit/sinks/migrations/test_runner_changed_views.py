@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -24,12 +25,13 @@ VIEWS = ("tool_counts_1m_mv", "tool_errors_mv")
 def _change(view: str) -> str:
     """Return a statement that sets a view's query again."""
     statements = [statement for each in BASELINE for statement in each.statements(Layout())]
-    (made,) = [each for each in statements if each.startswith(f"CREATE MATERIALIZED VIEW IF NOT EXISTS {view} ")]
-    query = made.partition(" AS\n")[2]
+    setting = (f"CREATE MATERIALIZED VIEW IF NOT EXISTS {view} ", f"ALTER TABLE {view} ")
+    newest = [each for each in statements if each.startswith(setting)][-1]
+    query = re.split(" AS\n|MODIFY QUERY\n", newest, maxsplit=1)[1]
     return f"ALTER TABLE {view} {{on_cluster}} MODIFY QUERY\n{query};\n"
 
 
-CHANGE = Migration(2, "views", "".join(map(_change, VIEWS)))
+CHANGE = Migration(BASELINE[-1].version + 1, "views", "".join(map(_change, VIEWS)))
 
 
 @pytest.fixture
