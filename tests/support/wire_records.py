@@ -18,13 +18,15 @@ from switchgear.emitter.event import Event
 from switchgear.testing import InMemoryFleet
 from switchgear.testing.fleet import START
 from switchgear_schemas import BreakerPolicy, Circuit, Command, Cusum, ToolExecution
+from switchgear_schemas.execution_record import Execution
 from switchgear_schemas.policy import FAMILY_DEFAULT, FLEET_DEFAULT, LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT
+from tests.support.field_values import values_of
 
 GOLDEN: Final = Path(__file__).parents[1] / "unit" / "golden"
 ID: Final = "018f6b3e-0000-7000-8000-000000000001"
 NOON: Final = datetime.fromtimestamp(START, UTC)
 WHO: Final = {"emitter_id": "planner@host-1", "service": "planner"}
-FULL: Final[dict[str, Any]] = {
+FULL: Final[dict[str, Any]] = {name: valid for name, (valid, *_) in values_of(Execution).items()} | {
     "metric_id": ID,
     "tenant": "acme",
     "tool_name": "mcp:weather:get_forecast",
