@@ -15,27 +15,19 @@ from switchgear_alerts.receivers.slack import SlackOptions, SlackReceiver
 from switchgear_alerts.receivers.teams import TeamsOptions, TeamsReceiver
 from switchgear_alerts.receivers.webhook import WebhookOptions, WebhookReceiver
 
-OPTIONS: Final[dict[str, type[ReceiverOptions]]] = {
-    "alertmanager": AlertmanagerOptions,
-    "apprise": AppriseOptions,
-    "cloudevents": CloudEventsOptions,
-    "email": EmailOptions,
-    "pagerduty": PagerDutyOptions,
-    "slack": SlackOptions,
-    "teams": TeamsOptions,
-    "webhook": WebhookOptions,
+RECEIVERS: Final[dict[str, tuple[type[ReceiverOptions], Any]]] = {
+    "alertmanager": (AlertmanagerOptions, AlertmanagerReceiver),
+    "apprise": (AppriseOptions, AppriseReceiver),
+    "cloudevents": (CloudEventsOptions, CloudEventsReceiver),
+    "email": (EmailOptions, EmailReceiver),
+    "pagerduty": (PagerDutyOptions, PagerDutyReceiver),
+    "slack": (SlackOptions, SlackReceiver),
+    "teams": (TeamsOptions, TeamsReceiver),
+    "webhook": (WebhookOptions, WebhookReceiver),
 }
-"""The options of each ``type``."""
-_RECEIVERS: Final[dict[type[ReceiverOptions], Any]] = {
-    AlertmanagerOptions: AlertmanagerReceiver,
-    AppriseOptions: AppriseReceiver,
-    CloudEventsOptions: CloudEventsReceiver,
-    EmailOptions: EmailReceiver,
-    PagerDutyOptions: PagerDutyReceiver,
-    SlackOptions: SlackReceiver,
-    TeamsOptions: TeamsReceiver,
-    WebhookOptions: WebhookReceiver,
-}
+"""Options and receiver of each ``type``."""
+OPTIONS: Final = {kind: options for kind, (options, _) in RECEIVERS.items()}
+_OF_OPTIONS: Final = dict(RECEIVERS.values())
 
 
 def make_receiver(name: str, options: ReceiverOptions, context: Context) -> Receiver:
@@ -45,7 +37,7 @@ def make_receiver(name: str, options: ReceiverOptions, context: Context) -> Rece
         AlertsFileError: A secret can't be read, or is not what the receiver needs. The error doesn't show it.
     """
     try:
-        receiver: Receiver = _RECEIVERS[type(options)](options, context)
+        receiver: Receiver = _OF_OPTIONS[type(options)](options, context)
     except AlertsFileError as error:
         raise AlertsFileError(f"[receivers.{name}]: {error.message}", hint=error.hint) from None
     except ValueError as error:  # of a secret URL
