@@ -39,7 +39,7 @@ def create(
     holder: Annotated[str, Parameter(name="NAME")],
     /,
     *,
-    roles: str,
+    roles: Annotated[str, Parameter(help=f"What it allows, comma-separated: {ROLE_NAMES}.")],
     tenant: str | None = None,
     tools: str | None = None,
     collector: Annotated[bool, Parameter(negative=())] = False,
@@ -50,7 +50,7 @@ def create(
 
     Args:
         holder: Who will use it, for lists, logs and the audit. No other valid token has this name.
-        roles: What it allows, comma-separated: emit, read, operate, admin.
+        roles: What it allows, comma-separated.
         tenant: The only tenant whose data it may see or send.
         tools: Globs of the tools that it may see or use, comma-separated.
         collector: It passes on the calls of many processes. Each emitter_id is then a reporter, not the token.

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from switchgear_cli.main import run
-from switchgear_http.principal import Role
+from switchgear_http.principal import ROLE_NAMES, Role
 from switchgear_http.tokens import TokenTable, new_token, parse_tokens, with_token
 
 
@@ -107,7 +107,7 @@ def test_a_name_is_given_to_one_valid_token_only(switchgear, path):
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["create", "a", "--roles", "root"], "emit, read, operate, admin"),
+        (["create", "a", "--roles", "root"], f"Roles are {ROLE_NAMES}."),
         (["create", "a", "--roles", ""], "Roles are"),
         (["create", "", "--roles", "read"], "name"),
         (["create", "a"], "--roles"),
