@@ -56,8 +56,8 @@ async def doctor(
         else:
             configure_client_logging(system.settings)
             workers, gateway = workers_of(system, worker_url), gateway_of(system)
-            servers = ServerChecks(system.settings, warnings, workers, timeout, gateway).checks()
-            checks = [*servers[:2], *KafkaChecks(system.settings, role, timeout).checks(), *servers[2:]]
+            of_kafka = KafkaChecks(system.settings, role, timeout).checks()
+            checks = ServerChecks(system.settings, warnings, workers, timeout, gateway).checks(of_kafka)
     results = await run_checks(checks, timeout)
     if json:
         print(json_module.dumps(as_json(results), ensure_ascii=False, indent=2))

@@ -84,11 +84,12 @@ class ServerChecks:
     limit_s: float
     gateway_url: str = ""
 
-    def checks(self) -> list[Check]:
-        """Return the checks, in the order in which to show them."""
+    def checks(self, of_kafka: Sequence[Check] = ()) -> list[Check]:
+        """Return the checks, in the order in which to show them. Those of Kafka follow those of this machine."""
         return [
             Check("settings", self.loaded),
             Check("files", self.files),
+            *of_kafka,
             Check(API, self.api),
             Check("events", self.events, API),
             Check("emitters' clocks", self.emitters, API),
