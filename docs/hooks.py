@@ -1,6 +1,8 @@
 """MkDocs hooks."""
 
 import re
+from pathlib import Path
+from typing import Any
 
 from cyclopts.docs.markdown import generate_markdown_docs
 
@@ -8,6 +10,13 @@ from switchgear_cli.main import build_app
 
 _COMMANDS = "<!-- commands -->"
 _SPHINX_ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):<code>[~.]?")
+
+
+def on_config(config: Any) -> None:
+    """List the pages of integrations in the order in which their first page links them."""
+    (pages,) = [each["Integrations"] for each in config.nav if "Integrations" in each]
+    text = Path(config.docs_dir, pages[0]).read_text()
+    pages += [f"integrations/{name}" for name in dict.fromkeys(re.findall(r"\]\(([\w-]+\.md)\)", text))]
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:

@@ -14,7 +14,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from switchgear.testing.adapter_suite import AdapterSuite
 
@@ -34,6 +34,8 @@ EVERYWHERE: Final = ("test_framework_errors.py",)
 """Test files that run in each environment with a newest version."""
 _BEGIN: Final = "<!-- table: made by `make adapters` -->"
 _END: Final = "<!-- end of the table -->"
+_USES_BEGIN: Final = "<!-- adapters: made by `make adapters` -->"
+_USES_END: Final = "<!-- end of the adapters -->"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Environment:
         more: Other requirements.
         titles: How the table calls the test classes, if the framework's name isn't enough.
         key: Distinguishes environments with the same framework.
+        imports: What the adapter of the framework, and no other, may import.
         bare: Whether it has neither Switchgear nor the packages for tests.
     """
 
@@ -58,6 +61,7 @@ class Environment:
     more: tuple[str, ...] = ()
     titles: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
+    imports: tuple[str, ...] = ()
     bare: bool = False
 
     @property
@@ -71,37 +75,36 @@ class Environment:
         return (f"{self.name}=={self.version}", *self.more, *(() if self.bare else TOOLS))
 
 
-def _pair(
-    name: str, newest: str, older: str, *tests: str, titles: Mapping[str, str] | None = None
-) -> tuple[Environment, Environment]:
+def _pair(name: str, newest: str, older: str, *tests: str, **more: Any) -> tuple[Environment, Environment]:
     """Return a framework's newest version and an older one."""
-    titles = titles or {}
-    return Environment(name, newest, tests, titles=titles), Environment(name, older, tests, older=True, titles=titles)
+    return Environment(name, newest, tests, **more), Environment(name, older, tests, older=True, **more)
 
 
 ENVIRONMENTS: Final = (
-    *_pair("langchain", "1.5.2", "1.4.7", "test_langchain.py"),
+    *_pair("langchain", "1.5.2", "1.4.7", "test_langchain.py", imports=("langchain", "langchain_core", "langgraph")),
     *_pair(
         "openai-agents",
         "0.24.0",
         "0.23.1",
         "test_openai_agents.py",
+        imports=("agents", "openai"),
         titles={"TestOpenAIAgentsWithMcp": "openai-agents, tools of MCP servers"},
     ),
-    Environment("claude-agent-sdk", "0.2.189", ("test_claude_agent_sdk.py",)),
+    Environment("claude-agent-sdk", "0.2.189", ("test_claude_agent_sdk.py",), imports=("claude_agent_sdk",)),
     Environment("claude-agent-sdk", "0.1.81", ("test_claude_agent_sdk.py",), older=True, more=("mcp<2",)),
-    *_pair("pydantic-ai-slim", "2.68.0", "2.66.0", "test_pydantic_ai.py"),
-    *_pair("google-adk", "2.13.0", "2.12.0", "test_google_adk.py"),
-    *_pair("agent-framework-core", "1.23.0", "1.10.0", "test_agent_framework.py"),
-    *_pair("crewai", "1.15.30", "1.15.20", "test_crewai.py"),
-    *_pair("litellm", "1.110.2", "1.100.5", "test_litellm.py"),
-    *_pair("fastmcp", "4.2.3", "4.1.6", "test_fastmcp.py"),
+    *_pair("pydantic-ai-slim", "2.68.0", "2.66.0", "test_pydantic_ai.py", imports=("pydantic_ai",)),
+    *_pair("google-adk", "2.13.0", "2.12.0", "test_google_adk.py", imports=("google",)),
+    *_pair("agent-framework-core", "1.23.0", "1.10.0", "test_agent_framework.py", imports=("agent_framework",)),
+    *_pair("crewai", "1.15.30", "1.15.20", "test_crewai.py", imports=("crewai",)),
+    *_pair("litellm", "1.110.2", "1.100.5", "test_litellm.py", imports=("litellm",)),
+    *_pair("fastmcp", "4.2.3", "4.1.6", "test_fastmcp.py", imports=("fastmcp", "mcp", "mcp_types")),
     *_pair(
         "mcp",
         "2.3.0",
         "2.2.0",
         "test_mcp_client.py",
         "test_mcp_server.py",
+        imports=("mcp", "mcp_types"),
         titles={
             "TestMcpClient": "mcp, client",
             "TestMcpServer": "mcp, server",
@@ -122,6 +125,13 @@ ENVIRONMENTS: Final = (
     ),
 )
 NEWEST: Final = tuple(each for each in ENVIRONMENTS if not each.older)
+ADAPTERS: Final[dict[str, tuple[str, ...]]] = {
+    test.removeprefix("test_").removesuffix(".py"): each.imports
+    for each in NEWEST
+    if each.imports
+    for test in each.tests
+}
+"""The modules of ``switchgear.integrations`` with a framework, and what each of them may import of it."""
 INSTRUMENTED: Final = Environment(
     "openinference-instrumentation-langchain",
     "0.1.80",
@@ -264,17 +274,31 @@ def joined(found: Sequence[str]) -> list[str]:
 
 
 def write_table(found: Sequence[str]) -> None:
-    """Replace the documentation's table."""
-    text = TABLE.read_text()
-    head = ["", "| framework | versions | passed | not possible in this framework |", "|---|---|---|---|"]
-    table = "\n".join([_BEGIN, *head, *joined(found), "", _END])
-    TABLE.write_text(text[: text.index(_BEGIN)] + table + text[text.index(_END) + len(_END) :])
+    """Replace the documentation's table of versions."""
+    head = ["| framework | versions | passed | not possible in this framework |", "|---|---|---|---|"]
+    TABLE.write_text(_with(TABLE.read_text(), _BEGIN, [*head, *joined(found)], _END))
+
+
+def with_uses(text: str) -> str:
+    """Return the page with its table of adapters: for whom each is, and what one writes, from the first line of its module."""
+    rows = ["| you use | you write |", "|---|---|"]
+    for name in ADAPTERS:
+        module = (ROOT / "producers" / "switchgear" / "integrations" / f"{name}.py").read_text()
+        found = re.match(r'"""(.+?): ``(.+?)``', module)
+        assert found is not None, f"The first line of {name}.py doesn't say who uses it: ``how``."
+        rows.append(f"| [{found[1]}]({name.replace('_', '-')}.md) | `{found[2]}` |")
+    return _with(text, _USES_BEGIN, rows, _USES_END)
+
+
+def _with(text: str, begin: str, rows: Sequence[str], end: str) -> str:
+    return text[: text.index(begin)] + "\n".join([begin, "", *rows, "", ""]) + text[text.index(end) :]
 
 
 def main(names: Sequence[str]) -> int:
-    """Run the environments and write the table. Return how many failed."""
+    """Run the environments and write the tables. Return how many failed."""
     import tempfile  # noqa: PLC0415 - for this command alone
 
+    TABLE.write_text(with_uses(TABLE.read_text()))
     chosen = [each for each in ENVIRONMENTS if not names or each.name in names]
     found, failed = [], 0
     with tempfile.TemporaryDirectory() as folder:

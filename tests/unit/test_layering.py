@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.frameworks.environments import ADAPTERS
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,20 +46,6 @@ CONFINED = {  # a library -> the only packages that may import it
 SDK_MAY_IMPORT = {"aiokafka", "msgspec", "pydantic", "switchgear", "switchgear_schemas", "uuid_utils"}
 # Imported inside the function that needs it, with a clear error where it is missing; pytest by its own plugin.
 SDK_WITH_EXTRA = {"google", "httpx", "opentelemetry", "prometheus_client", "pytest", "yaml"}
-# Only the adapter of a framework imports it, and only that adapter.
-FRAMEWORKS = {
-    "agent_framework": {"agent_framework"},
-    "claude_agent_sdk": {"claude_agent_sdk"},
-    "crewai": {"crewai"},
-    "fastmcp": {"fastmcp", "mcp", "mcp_types"},
-    "google_adk": {"google"},
-    "langchain": {"langchain", "langchain_core", "langgraph"},
-    "litellm": {"litellm"},
-    "mcp_client": {"mcp", "mcp_types"},
-    "mcp_server": {"mcp", "mcp_types"},
-    "openai_agents": {"agents", "openai"},
-    "pydantic_ai": {"pydantic_ai"},
-}
 
 
 @functools.cache
@@ -100,7 +88,8 @@ def test_heavy_libraries_stay_in_their_package():
 
 def test_the_sdk_needs_nothing_but_its_own_dependencies():
     def allowed(package, path):
-        own = FRAMEWORKS.get(path.stem, set()) if path.parent.name == "integrations" else set()
+        # Only the adapter of a framework imports it.
+        own = set(ADAPTERS.get(path.stem, ())) if path.parent.name == "integrations" else set()
         foreign = roots(path) - set(sys.stdlib_module_names)
         return package != "switchgear" or foreign <= SDK_MAY_IMPORT | SDK_WITH_EXTRA | own
 

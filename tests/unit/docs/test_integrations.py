@@ -14,11 +14,17 @@ from switchgear_cli.hook.install import own_command, section
 from switchgear_cli.hook.state import State
 from switchgear_gateway.hooks import PATH
 from switchgear_mcp.servers import of_file
+from tests.frameworks.environments import TABLE, with_uses
 from tests.support.processes import environment
 from tests.support.snippets import REPOSITORY, snippets
 
 CLAUDE_CODE = "docs/integrations/claude-code.md"
 MCP_PROXY = "docs/integrations/mcp-proxy.md"
+
+
+def test_page_about_integrations_has_the_table_of_adapters_that_make_adapters_writes():
+    page = TABLE.read_text()
+    assert page == with_uses(page)
 
 
 def test_page_about_the_mcp_proxy_shows_entries_that_the_proxy_reads(tmp_path, monkeypatch):
