@@ -66,7 +66,7 @@ fuzz: setup
 ## schemas: write the JSON Schema and AsyncAPI files from the models, and the source that is generated from them
 schemas: setup
 	$(BIN)/python -m switchgear_schemas.json_schema schemas
-	$(BIN)/python -m switchgear_schemas.generate schemas
+	$(BIN)/python -m switchgear_schemas.generate .
 	$(BIN)/python -m switchgear_api.console.generate
 
 ## requirements: the image's packages with the hash of each file, after a change of pyproject.toml or constraints.txt (asks the package index)

@@ -1,15 +1,18 @@
-"""Python source that is generated from the models: ``python -m switchgear_schemas.generate schemas``.
+"""Source that is generated from the models: ``python -m switchgear_schemas.generate .`` in the repository.
 
 The SDK must not import pydantic, which takes longer than the rest of ``import switchgear``. People want its conversions and errors. So a
 record that both need has one model, and this module writes the other: the struct of a policy's values, and an execution's fields for pydantic.
+TypeScript's type of an execution is made here too.
 """
 
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Final, Literal, get_args, get_origin, get_type_hints
+from uuid import UUID
 
 import msgspec
 from pydantic import BaseModel
@@ -107,6 +110,44 @@ def _pydantic_field(field: msgspec.structs.FieldInfo, annotation: Any) -> str:
     return f"    {field.name}: {shown} = Field({', '.join(f'{name}={value}' for name, value in given.items())})\n"
 
 
+_TYPESCRIPT_HEAD: Final = """/** The fields of an execution. Generated from `switchgear_schemas.execution_record` by `make schemas`: change that module. */
+import type { ErrorClass } from "../breaker/policy.js";
+import type { Status } from "../breaker/values.js";
+
+export interface ExecutionFields {
+"""
+_IN_TYPESCRIPT: Final[dict[Any, str]] = {
+    bool: "boolean",
+    datetime: "string",
+    dict: "Readonly<Record<string, unknown>>",
+    float: "number",
+    int: "number",
+    str: "string",
+    ErrorClass: "ErrorClass",
+    Status: "Status",
+    UUID: "string",
+}
+
+
+def typescript_fields() -> str:
+    """Return the source of ``execution-fields.ts``."""
+    hints = get_type_hints(Execution, include_extras=True)
+    fields = [
+        f"  /** {hints[each.name].__metadata__[-1].description} */\n"
+        f"  readonly {each.name}{'' if each.required else '?'}: {_typescript(hints[each.name])};\n"
+        for each in msgspec.structs.fields(Execution)
+    ]
+    return f"{_TYPESCRIPT_HEAD}{''.join(fields)}}}\n"
+
+
+def _typescript(annotation: Any) -> str:
+    """Return a field's type in TypeScript, without null: an event has no field for it."""
+    if (known := _IN_TYPESCRIPT.get(annotation) or _IN_TYPESCRIPT.get(get_origin(annotation))) is not None:
+        return known
+    inner = get_args(annotation)
+    return " | ".join(map(_text, inner)) if get_origin(annotation) is Literal else _typescript(inner[0])
+
+
 def _struct(name: str, model: type[BaseModel], docstring: str) -> str:
     fields = [f"    {field}: {_type(info.annotation)} = {_value(info)}\n" for field, info in model.model_fields.items()]
     return f'class {name}(Struct, frozen=True, kw_only=True):\n    """{docstring}"""\n\n{"".join(fields)}'
@@ -152,13 +193,17 @@ def _made(name: str, model: BaseModel, depth: int) -> str:
     return f"{name}(\n{''.join(lines)}{'    ' * depth})"
 
 
-SOURCES: Final = {"plain_policy.py": plain_policy, "execution_fields.py": execution_fields}
+SOURCES: Final = {
+    "schemas/switchgear_schemas/plain_policy.py": plain_policy,
+    "schemas/switchgear_schemas/execution_fields.py": execution_fields,
+    "producers/typescript/src/emitter/execution-fields.ts": typescript_fields,
+}
 
 
-def main(folder: str) -> None:
-    """Write the generated modules into the package, whose folder is in ``folder``."""
+def main(repository: str) -> None:
+    """Write the generated modules into the repository."""
     for name, source in SOURCES.items():
-        (Path(folder) / "switchgear_schemas" / name).write_text(source())
+        (Path(repository) / name).write_text(source())
 
 
 if __name__ == "__main__":

@@ -18,12 +18,9 @@ from switchgear_schemas.wire import Execution
 from switchgear_sinks.migrations.files import load_migrations
 from switchgear_sinks.repository.circuits import RECORD
 from tests.support.snippets import REPOSITORY
-from tests.support.table import table
 
 SOURCE = REPOSITORY / "producers" / "typescript" / "src"
-EXECUTION = json.loads(schema_files()["execution.schema.json"])["properties"]
 CIRCUIT = json.loads(schema_files()["circuit.schema.json"])["properties"]
-IN_TYPESCRIPT = {"integer": "number", "number": "number", "string": "string", "boolean": "boolean"}
 LITERAL = re.compile(r'"(\w+)"')
 
 
@@ -32,19 +29,6 @@ def interface(file: str, name: str) -> dict[str, str]:
     body = re.search(rf"interface {name} {{(.*?)\n}}", (SOURCE / file).read_text(), re.DOTALL)
     assert body is not None
     return dict(re.findall(r"readonly (\w+)\??: (.*);", body.group(1)))
-
-
-@table(("name", "kind"), interface("emitter/execution.ts", "Execution").items())
-def test_a_field_that_typescript_sends_has_the_type_of_the_model(name, kind):
-    schema = EXECUTION[name]
-    schema = schema.get("anyOf", [schema])[0]
-    if "enum" in schema:
-        named = {"Status": enums.Status, "ErrorClass": enums.ErrorClass}.get(kind)
-        assert set(get_args(named) if named else LITERAL.findall(kind)) <= set(schema["enum"])
-    elif schema["type"] == "object":
-        assert kind == "Readonly<Record<string, unknown>>"
-    else:
-        assert kind == IN_TYPESCRIPT[schema["type"]]
 
 
 def test_a_cause_has_the_same_fields_in_typescript():
