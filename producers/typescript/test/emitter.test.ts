@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { Switchgear, type SwitchgearOptions } from "../src/index.js";
-import { inSeconds, record, TestGateway, until, type Json } from "./support/running_gateway.js";
+import { inSeconds, record, TestGateway, until, type Json } from "./support/gateway.js";
 import { PACKAGE } from "./support/scenarios.js";
 
 let gateway: TestGateway;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { CircuitOpenError, Switchgear, type SwitchgearOptions } from "../src/index.js";
-import { inSeconds, record, TestGateway, until, type Answer, type Json } from "./support/running_gateway.js";
+import { inSeconds, record, TestGateway, until, type Answer, type Json } from "./support/gateway.js";
 
 let gateway: TestGateway;
 let gears: Switchgear[];

@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { TestGateway } from "./support/running_gateway.js";
+import { TestGateway } from "./support/gateway.js";
 import { PACKAGE } from "./support/scenarios.js";
 
 /** Run the first code block of the README, with other addresses. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { CircuitOpenError, Switchgear, type CallerIds } from "../src/index.js";
-import { inSeconds, record, TestGateway, until } from "./support/running_gateway.js";
+import { inSeconds, record, TestGateway, until } from "./support/gateway.js";
 
 const FETCH = "mcp:fetch:fetch";
 const DEAD = { url: "https://dead.org/x" };
