@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from switchgear_api import service
 from switchgear_cli.commands.sink import sink
-from switchgear_sinks import service
 
 pytestmark = pytest.mark.slow
 
