@@ -49,7 +49,7 @@ class KafkaSubmit:
     async def __call__(self, executions: Sequence[ToolExecution], *, resent: bool) -> SubmitResult:
         headers = [(RESENT, b"1")] if resent else []
         for each in executions:
-            key, value = partition_key(each.tool_name).encode(), each.to_bytes()
+            key, value = partition_key(each.tool_name).encode(), each.model_dump_json().encode()
             await self._producer.send_and_wait(self._topic, value, key=key, headers=headers)
         return SubmitResult()
 

@@ -142,8 +142,8 @@ async def test_replay_of_a_glob_leaves_what_is_set_for_a_tool_as_applying_it_doe
     ("name", "policy", "said"),
     [
         ("mail", {"fallback": ["mail"]}, "its own fallback"),
-        ("n" * 257, {"jitter": 0.5}, "at most 256 characters"),
-        ("", {"jitter": 0.5}, "at least 1 character"),
+        ("n" * 257, {"jitter": 0.5}, "tool_name: Expected `str` of length <= 256"),
+        ("", {"jitter": 0.5}, "tool_name: Expected `str` of length >= 1"),
     ],
     ids=["its own fallback", "a long name", "no name"],
 )
