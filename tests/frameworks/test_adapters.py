@@ -8,9 +8,21 @@ import tomllib
 import pytest
 from uv import find_uv_bin
 
-from tests.frameworks.environments import ENVIRONMENTS, EVERYWHERE, HERE, NEWEST, ROOT, joined, rows, run, shown_rows
+from tests.frameworks.environments import (
+    ADAPTERS,
+    ENVIRONMENTS,
+    EVERYWHERE,
+    HERE,
+    NEWEST,
+    ROOT,
+    joined,
+    rows,
+    run,
+    shown_rows,
+)
 
 pytestmark = pytest.mark.deep
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
 @pytest.mark.timeout(900)
@@ -35,40 +47,28 @@ def test_every_test_of_an_adapter_runs_in_an_environment():
     } == run_somewhere
 
 
+def extra_of(module: str) -> str | None:
+    """The extra of an adapter: ``mcp`` of ``mcp_client``."""
+    name = module.replace("_", "-")
+    return next((each for each in (name, name.rpartition("-")[0]) if each in EXTRAS), None)
+
+
 def test_every_adapter_has_an_extra_a_page_an_example_and_two_tested_versions():
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for module in (ROOT / "producers" / "switchgear" / "integrations").glob("*.py"):
         if module.stem in {"__init__", "claude_code", "mcp_results", "tool_calls"}:  # not adapters of a framework
             continue
-        name = module.stem.replace("_", "-")
-        assert name in extras or name.rpartition("-")[0] in extras, module.stem
+        assert extra_of(module.stem), module.stem
         assert (ROOT / "docs" / "integrations" / f"{module.stem.replace('_', '-')}.md").exists(), module.stem
         assert list((ROOT / "examples").glob(f"{module.stem}*.py")), module.stem
         versions = [each for each in ENVIRONMENTS if f"test_{module.stem}.py" in each.tests]
         assert {each.older for each in versions} == {True, False}, module.stem
 
 
-FRAMEWORKS = {
-    "agent-framework-core", "claude-agent-sdk", "crewai", "fastmcp", "google-adk", "langchain", "litellm", "openai-agents",
-    "pydantic-ai", "pydantic-ai-slim",
-}  # fmt: skip
+FRAMEWORKS = ({each.name for each in NEWEST} | {"pydantic-ai"}) - {"mcp"}
+"""MCP's SDK is left out: FastMCP is built on it."""
 
 
-@pytest.mark.parametrize(
-    "extra",
-    [
-        "langchain",
-        "openai-agents",
-        "pydantic-ai",
-        "google-adk",
-        "claude-agent-sdk",
-        "agent-framework",
-        "crewai",
-        "litellm",
-        "fastmcp",
-        "mcp",
-    ],
-)
+@pytest.mark.parametrize("extra", sorted({extra for name in ADAPTERS if (extra := extra_of(name))}))
 def test_extra_installs_no_other_framework(extra):
     found = subprocess.run(
         [find_uv_bin(), "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--extra", extra, str(ROOT / "pyproject.toml")],
