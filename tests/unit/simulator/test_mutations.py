@@ -152,13 +152,13 @@ def test_a_guard_that_trusts_a_clock_which_is_far_ahead_is_noticed(monkeypatch):
 
 
 def test_a_version_that_does_not_rise_is_noticed(monkeypatch):
-    publish = LiveCircuit.publish
+    next_record = LiveCircuit.next_record
 
     def stuck(self, *args, **options):
         self.row.version = max(0, self.row.version - 1)
-        return publish(self, *args, **options)
+        return next_record(self, *args, **options)
 
-    monkeypatch.setattr(LiveCircuit, "publish", stuck)
+    monkeypatch.setattr(LiveCircuit, "next_record", stuck)
     assert broken().invariant == "versions-rise"
 
 
