@@ -68,6 +68,9 @@ class GivenPermit(msgspec.Struct, frozen=True, array_like=True):
     target: str = ""
 
 
+_decode: Final = msgspec.msgpack.Decoder(GivenPermit).decode
+
+
 class PermitTokens:
     """Makes tokens of permits, and reads them.
 
@@ -96,7 +99,7 @@ class PermitTokens:
         signature, packed = data[:_SIGNATURE_BYTES], data[_SIGNATURE_BYTES:]
         if not hmac.compare_digest(signature, self._signature(packed)):
             return None
-        return msgspec.msgpack.decode(packed, type=GivenPermit)
+        return _decode(packed)
 
     def _signature(self, packed: bytes) -> bytes:
         return hmac.digest(self._key, _PURPOSE + packed, "sha256")

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from switchgear_schemas.cause import Cause, Counts
 from switchgear_schemas.enums import CircuitScope, CircuitState, ErrorClass, Mode, Scope
-from switchgear_schemas.wire_record import Instant, WireRecord
+from switchgear_schemas.wire_record import Instant, WireRecord, readable
 
 __all__ = ["Cause", "Circuit", "CircuitScope", "CircuitState", "Counts", "Lease", "Mode", "Scope"]
 
@@ -22,6 +22,7 @@ class Lease(msgspec.Struct, frozen=True):
     expires_at: Instant
 
 
+@readable
 class Circuit(WireRecord, frozen=True, kw_only=True):
     """The whole state of a circuit. A reader needs no history: it keeps the record with the highest ``version``."""
 

@@ -13,7 +13,7 @@ from switchgear_schemas.circuit_ids import MAX_CIRCUIT_ID_LENGTH, circuit_id
 from switchgear_schemas.enums import EARLIEST, LATEST, MAX_NAME_LENGTH, Verb
 from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.policy import OWN_FALLBACK, BreakerPolicy
-from switchgear_schemas.wire_record import Instant, WireRecord
+from switchgear_schemas.wire_record import Instant, WireRecord, readable
 
 __all__ = ["Command", "Verb"]
 
@@ -22,6 +22,7 @@ MAX_REASON_LENGTH: Final = 1_000
 _Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 
 
+@readable
 class Command(WireRecord, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A command of an operator. The circuit's owner applies commands in the order of the log, and each ``command_id`` once.
 

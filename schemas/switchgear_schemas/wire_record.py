@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Self, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -13,6 +13,9 @@ from switchgear_schemas.errors import InvalidExecutionError
 
 Instant = Annotated[datetime, Meta(tz=True)]
 """An instant with a time zone."""
+
+
+_Record = TypeVar("_Record", bound="WireRecord")
 
 
 class WireRecord(msgspec.Struct, frozen=True):
@@ -28,9 +31,10 @@ class WireRecord(msgspec.Struct, frozen=True):
         if not value:
             raise InvalidExecutionError("", "the message is empty")
         try:
-            return msgspec.json.decode(value, type=cls, dec_hook=_read)
+            record: Self = _decoders[cls].decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise refusal(error) from None
+        return record
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
@@ -57,6 +61,19 @@ class WireRecord(msgspec.Struct, frozen=True):
 def _read(kind: Any, value: object) -> Any:
     """Read a part that people also write into files: a policy, which is a model of pydantic."""
     return kind.model_validate(value)
+
+
+_decoders: Final[dict[type[WireRecord], msgspec.json.Decoder[Any]]] = {}
+
+
+def readable(kind: type[_Record]) -> type[_Record]:
+    """Make the decoder of a record's class, as its decorator.
+
+    msgspec 0.22 describes a class when it is first read. Two threads that do so at once crash the process, because one of them sees
+    the other's unfinished description. So every class is described while its module is imported.
+    """
+    _decoders[kind] = msgspec.json.Decoder(kind, dec_hook=_read)
+    return kind
 
 
 def _written(part: Any) -> Any:

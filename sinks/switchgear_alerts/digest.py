@@ -17,6 +17,7 @@ MOST_CIRCUITS: Final = 1_000
 """Circuits that are counted by name. The openings of others count in the total."""
 _MOST_LISTED: Final = 100
 _OTHERS: Final = "other circuits"
+_decode_tally: Final = msgspec.json.Decoder(ToolTally).decode
 
 
 class DigestCounts:
@@ -41,7 +42,7 @@ class DigestCounts:
             self._since = msgspec.json.decode(value, type=float)
             self._unsaved.pop("", None)
         else:
-            tally = msgspec.json.decode(value, type=ToolTally)
+            tally = _decode_tally(value)
             self._tallies[tally.circuit_id] = tally
 
     def opened(self, circuit_id: str) -> None:

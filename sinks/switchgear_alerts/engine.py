@@ -63,6 +63,11 @@ class Track(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.known.idle and not self.waiting
 
 
+_decode_track: Final = msgspec.json.Decoder(Track).decode
+_decode_message: Final = msgspec.json.Decoder(Message).decode
+_decode_storm: Final = msgspec.json.Decoder(Storm).decode
+
+
 class Engine:
     """The incidents of all circuits.
 
@@ -116,11 +121,11 @@ class Engine:
         messages: list[Message] = []
         for key, value in saved.items():
             if key.startswith(CIRCUIT):
-                self._restore_track(msgspec.json.decode(value, type=Track))
+                self._restore_track(_decode_track(value))
             elif key.startswith(MESSAGE):
-                messages.append(msgspec.json.decode(value, type=Message))
+                messages.append(_decode_message(value))
             elif key.startswith(STORM):
-                storm = msgspec.json.decode(value, type=Storm)
+                storm = _decode_storm(value)
                 self._put_storm(key.removeprefix(STORM), replace(storm, batch_at=min(storm.batch_at, now)))
             elif self._digest is not None and key.startswith(DIGEST):
                 self._digest.restore(key.removeprefix(DIGEST), value)

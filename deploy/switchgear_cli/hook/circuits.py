@@ -73,6 +73,9 @@ class _SavedPermit(msgspec.Struct, array_like=True):
     """Of the session's rejected calls: of the server, then of the tool."""
 
 
+_decode_permit: Final = msgspec.msgpack.Decoder(_SavedPermit).decode
+
+
 class _Circuits:
     """Some circuits of the state file, restored, with the decision over them. Use it within one transaction."""
 
@@ -169,7 +172,7 @@ def record(
     run, caller = run_name(call.tool, target), Caller(session_id=call.session or None, target=target)
     with state.transaction():
         saved = state.take_permit(call.call)
-        permit = None if saved is None else msgspec.msgpack.decode(saved, type=_SavedPermit)
+        permit = None if saved is None else _decode_permit(saved)
         circuits = _Circuits(state, state.circuits(_own(call, target), call.family), clock)
         of_family = None if call.family is None else circuits.family(call.family)
         was_out = of_family is not None and of_family.breaker.state not in PASSING

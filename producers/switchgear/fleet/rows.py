@@ -7,7 +7,7 @@ comes first so that two versions of one row compare without a decode (:func:`app
 from __future__ import annotations
 
 import json
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -200,6 +200,9 @@ class Placement(msgspec.Struct, array_like=True, kw_only=True):
 
 AnyRow = TypeVar("AnyRow", Row, PolicyOverrides, Placement)
 _encoder: Final = msgspec.msgpack.Encoder()
+_decoders: Final[dict[type, msgspec.msgpack.Decoder[Any]]] = {
+    kind: msgspec.msgpack.Decoder(kind) for kind in (Row, PolicyOverrides, Placement)
+}
 
 
 def _encode(row: Row | PolicyOverrides | Placement) -> bytes:
@@ -214,9 +217,10 @@ def _decode(data: bytes, kind: type[AnyRow]) -> AnyRow:
             hint="Run the version of Switchgear that wrote it, or a newer one.",
         )
     try:
-        return msgspec.msgpack.decode(memoryview(data)[HEAD:], type=kind)
+        row: AnyRow = _decoders[kind].decode(memoryview(data)[HEAD:])
     except msgspec.MsgspecError as error:
         raise RowError(f"A row of the changelog is damaged: {error}.") from None
+    return row
 
 
 def check_row(key: bytes, data: bytes, partition: int, partitions: int, family_pattern: str = DEFAULT_PATTERN) -> None:

@@ -80,6 +80,9 @@ class _CallerErrorRun(msgspec.Struct):
             del self.tried[next(iter(self.tried))]
 
 
+_decode: Final = msgspec.msgpack.Decoder(_CallerErrorRun).decode
+
+
 class CallerErrors:
     """Count caller errors in a row, by session and tool. Thread-safe.
 
@@ -198,7 +201,7 @@ class CallerErrors:
             msgspec.DecodeError: The bytes are something else.
         """
         with self.lock:
-            self.runs[session_id, tool] = msgspec.msgpack.decode(data, type=_CallerErrorRun)
+            self.runs[session_id, tool] = _decode(data)
 
     def rejected_tools(self, session_id: str, most: int) -> list[str]:
         """Return the tools of a session with at least ``most`` caller errors in a row. One of whose targets has them isn't among them."""

@@ -69,6 +69,7 @@ class _SavedRun(msgspec.Struct, array_like=True):
     rejected: Count
 
 
+_decode: Final = msgspec.msgpack.Decoder(_SavedRun).decode
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -235,7 +236,7 @@ class Credentials:
             if data is None:
                 continue
             try:
-                saved = msgspec.msgpack.decode(data, type=_SavedRun)
+                saved = _decode(data)
                 run = self._begun(name, family, saved.limit, now)
                 run.breaker, run.rejected = Breaker.restore(saved.breaker, run.breaker.policy), saved.rejected
             except (msgspec.MsgspecError, SnapshotError):

@@ -28,6 +28,9 @@ class _Head(msgspec.Struct):
     scope: CircuitScope = "tool"
 
 
+_decode_head: Final = msgspec.json.Decoder(_Head).decode
+
+
 class Change:
     """One record of a circuit, or its removal.
 
@@ -68,7 +71,7 @@ class Change:
             said = read_circuit_id(self.circuit_id)
             self.tool, self.scope = said.name, said.scope
         else:
-            head = msgspec.json.decode(record.value, type=_Head)
+            head = _decode_head(record.value)
             self.circuit_id, self.tool, self.scope = head.circuit_id, head.tool_name, head.scope
             # A line of an event ends at a line feed, and not every writer writes JSON in one line.
             self.json = msgspec.json.format(record.value.decode(), indent=-1).encode()

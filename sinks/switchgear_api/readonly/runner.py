@@ -50,6 +50,9 @@ class _Document(msgspec.Struct):
     data: list[msgspec.Raw] = []
 
 
+_decode: Final = msgspec.json.Decoder(_Document).decode
+
+
 @dataclass(frozen=True, slots=True)
 class SqlResult:
     """The rows of a query as JSON values. 64-bit integers are numbers, dates are text."""
@@ -127,7 +130,7 @@ class ReadOnlySql:
         """
         started = time.monotonic()
         payload = self._payload(sql, "JSONCompact", self._max_rows + 1)
-        document = msgspec.json.decode(payload, type=_Document) if payload.strip() else _Document()
+        document = _decode(payload) if payload.strip() else _Document()
         return SqlResult(
             columns=[{"name": column.name, "type": column.type} for column in document.meta],
             raw_rows=document.data[: self._max_rows],

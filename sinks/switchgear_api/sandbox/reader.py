@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from switchgear_api.sandbox.kernel import confine_calls, confine_files
+from switchgear_sinks.crashes import end_at_crashes
 
 _SYSTEM: Final = (
     "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo",
@@ -88,6 +89,7 @@ def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
     for unused in ("pyarrow", "numpy"):  # half of the import's time, and only for answers as Python objects
         sys.modules[unused] = None  # type: ignore[assignment] # an import of it raises ImportError
     chdb: Any = importlib.import_module("chdb")  # only after the confinement
+    end_at_crashes()
     _send(answers, b"")
     engine: Any = None
     for line in requests:

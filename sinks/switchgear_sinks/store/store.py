@@ -16,6 +16,7 @@ from clickhouse_connect.driver.query import QueryResult
 
 from switchgear_schemas.errors import StoreUnavailableError
 from switchgear_schemas.settings import Settings as SwitchgearSettings
+from switchgear_sinks.crashes import end_at_crashes
 from switchgear_sinks.store import folder_lock
 from switchgear_sinks.store.client_pool import ClientPool, Parameters, Settings
 from switchgear_sinks.store.location import StoreLocation
@@ -156,6 +157,8 @@ class Store:
 
     def _prepare(self, *, create: bool) -> None:
         client = self._keeper = self._connect(None, {})  # kept open, because the engine shuts down with its last client
+        if self.embedded:
+            end_at_crashes()
         self.server_version = str(client.server_version)
         known = client.query(
             "SELECT count() FROM system.databases WHERE name = {name:String}", parameters={"name": self.database}
