@@ -16,7 +16,6 @@ from switchgear_http.principal import claims_login
 from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.command import Command, Verb
 from switchgear_schemas.errors import InvalidExecutionError, WrongUsageError
-from switchgear_schemas.settings import Settings
 
 NOT_DONE: Final = 1
 """Exit code of a command that is not in force."""
@@ -44,10 +43,6 @@ class CommandOptions:
     json: Annotated[bool, Parameter(negative=())] = False
     bootstrap_servers: str | None = None
     topic_prefix: str | None = None
-
-    def settings(self, names: NameOptions | None = None) -> Settings:
-        """Return the settings and configure logging. With ``names``, the settings include the API's address."""
-        return self.system(names).settings
 
     def system(self, names: NameOptions | None = None) -> System:
         """Return the system that is commanded, and configure logging. With ``names``, the API must be of it."""

@@ -15,7 +15,7 @@ from switchgear_api.operate.command_result import CommandResult
 from switchgear_api.operate.known_state import KnownState
 from switchgear_api.operate.send_command import this_person
 from switchgear_cli.main import FAILED, INTERRUPTED, WRONG_USAGE, run
-from switchgear_cli.operate import targets as targets_module
+from switchgear_cli.operate import over_kafka as over_kafka_module
 from switchgear_cli.reads.client import ApiUnavailableError
 from switchgear_schemas.errors import BrokerUnavailableError
 
@@ -73,9 +73,9 @@ class Fleet:
 def fleet(monkeypatch) -> Fleet:
     found = Fleet()
     for name in ("read_known", "commands_wait"):
-        monkeypatch.setattr(targets_module, name, getattr(found, name))
-    monkeypatch.setattr(targets_module.ApiClient, "known", lambda _api: found.api())
-    monkeypatch.setattr(targets_module.ApiClient, "sql", lambda _api, query: found.sql(query))
+        monkeypatch.setattr(over_kafka_module, name, getattr(found, name))
+    monkeypatch.setattr(over_kafka_module.ApiClient, "known", lambda _api: found.api())
+    monkeypatch.setattr(over_kafka_module.ApiClient, "sql", lambda _api, query: found.sql(query))
     monkeypatch.setattr(send_command_module, "send_command", found.send_command)
     return found
 
