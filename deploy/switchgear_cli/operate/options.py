@@ -100,9 +100,9 @@ class NameOptions:
     """The options that say which names are known.
 
     Args:
-        create: Also a name that no circuit, policy or stored call knows: for a tool that will be called later.
+        create: Also a name that no circuit and no policy knows: for a tool that will be called later.
         family: The names are those of families, servers such as mcp:github. Change their circuits, not those of their tools.
-        api_url: Where the HTTP API is; it knows the tools that calls are stored of.
+        api_url: Where the HTTP API is. It also knows the tools of stored calls.
     """
 
     create: Annotated[bool, Parameter(negative=())] = False

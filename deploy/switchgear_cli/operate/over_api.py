@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
@@ -76,7 +76,7 @@ class OverApi:
 
     def send(
         self, commands: Sequence[Command], lasts: timedelta | None
-    ) -> Iterator[tuple[CommandResult, dict[str, Any]]]:
+    ) -> Generator[tuple[CommandResult, dict[str, Any]]]:
         """Send the commands. Yield the result of each, in their order, and what else the API says.
 
         All are sent. ``--timeout`` limits how long all together wait for their confirmation.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -13,15 +13,12 @@ from switchgear.policies import PolicyError, PolicySet
 from switchgear.policies.glob import is_glob
 from switchgear_api.operate import send_command as sending
 from switchgear_api.operate.command_result import CommandResult
-from switchgear_api.operate.known_state import KnownState, commands_wait, read_known
+from switchgear_api.operate.known_state import commands_wait, read_known
 from switchgear_cli.operate.options import CommandOptions
 from switchgear_cli.operate.targets import Atlas, Targets, nothing_set, subject_of
-from switchgear_cli.reads.client import ApiAnswerError, ApiClient, ApiUnavailableError
 from switchgear_schemas.command import Command
 from switchgear_schemas.errors import BrokerUnavailableError
 from switchgear_schemas.settings import Settings
-
-_API_S: Final = 15.0
 
 
 class OverKafka:
@@ -51,7 +48,7 @@ class OverKafka:
 
     def send(
         self, commands: Sequence[Command], lasts: timedelta | None
-    ) -> Iterator[tuple[CommandResult, dict[str, Any]]]:
+    ) -> Generator[tuple[CommandResult, dict[str, Any]]]:
         """Send the commands, and yield the result of each.
 
         Raises:
@@ -70,11 +67,11 @@ async def _resolve(
 ) -> Targets:
     """Expand globs over the known tools, and check that every name is known.
 
-    A tool is known from the workers' table, from a plain name in the policy file, or from a stored call. If a word with wildcards is
-    itself the name of a known tool, it means that tool.
+    A tool is known from the workers' table, or from a plain name in the policy file. If a word with wildcards is itself the name of a
+    known tool, it means that tool.
 
     Args:
-        settings: The brokers, the API and the policy file.
+        settings: The brokers and the policy file.
         words: Names and globs.
         create: Accept unknown names.
         circuit_of: Returns the chosen circuit of a tool. If it isn't the tool's own circuit, it must exist.
@@ -97,8 +94,7 @@ async def _resolve(
             ) from error
         if known.circuits.keys() >= set(wanted.values()):
             return Targets(wanted)
-    atlas = await _families_known(settings) if family else await _atlas(settings)
-    return atlas.find(named, create, circuit_of)
+    return (await _atlas(settings, family)).find(named, create, circuit_of)
 
 
 async def _check_is_set(settings: Settings, command: Command) -> None:
@@ -110,31 +106,15 @@ async def _check_is_set(settings: Settings, command: Command) -> None:
         raise nothing_set(name, found)
 
 
-async def _families_known(settings: Settings) -> Atlas:
+async def _atlas(settings: Settings, family: bool) -> Atlas:
     known = await read_known(settings)
-    return Atlas(_states(known), frozenset(known.families()))
-
-
-async def _atlas(settings: Settings) -> Atlas:
-    known, (stored, remarks) = await asyncio.gather(read_known(settings), asyncio.to_thread(_stored, settings))
+    states = {circuit_id: row.state for circuit_id, row in known.circuits.items()}
+    if family:
+        return Atlas(states, frozenset(known.families()))
+    planned: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     try:
         planned = PolicySet.load(settings.policy_file).tool_names
     except PolicyError as error:
-        planned = ()
-        remarks = [*remarks, f"The policy file was not looked at: {error.message}"]
-    return Atlas(_states(known), frozenset([*known.tools(), *stored, *planned]), tuple(remarks))
-
-
-def _states(known: KnownState) -> dict[str, str]:
-    return {circuit_id: row.state for circuit_id, row in known.circuits.items()}
-
-
-def _stored(settings: Settings) -> tuple[list[str], list[str]]:
-    """Return the tools of the stored calls, and why the list may be incomplete."""
-    try:
-        with ApiClient.of(settings, answer_limit_s=_API_S) as api:
-            answer = api.sql("SELECT DISTINCT tool_name FROM tool_counts_1m ORDER BY tool_name")
-    except (ApiUnavailableError, ApiAnswerError) as error:
-        return [], [f"Stored calls were not asked: {error.message}"]
-    names = [str(row[0]) for row in answer["rows"]]
-    return names, [f"Of the stored calls only the first {len(names)} tools were seen."] if answer["truncated"] else []
+        remarks = (f"The policy file was not looked at: {error.message}",)
+    return Atlas(states, frozenset([*known.tools(), *planned]), remarks)

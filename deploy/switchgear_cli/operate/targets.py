@@ -136,7 +136,7 @@ class Atlas:
             near = " or ".join(nearest(circuit_id, self.tools if circuit_id == own_circuit(word) else self.states))
             described.append(f"{circuit_id!r} (did you mean {near}?)" if near else repr(circuit_id))
         return WrongUsageError(
-            f"No circuit, policy or stored call knows {', '.join(described)}. Nothing was sent.",
+            f"No circuit or policy knows {', '.join(described)}. Nothing was sent.",
             hint=" ".join(["Give --create if the name is right.", *self.remarks]),
         )
 
