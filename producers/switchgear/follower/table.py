@@ -71,7 +71,7 @@ class CircuitTable:
     def fresh(self) -> CircuitTable:
         """Return an empty table that decodes records as this one does."""
         table = CircuitTable()
-        table.decode = self.decode  # a reader that needs more fields replaces it
+        table.decode = self.decode  # it may have been replaced
         return table
 
     def apply(self, key: bytes | None, value: bytes | None) -> CircuitView | None:
