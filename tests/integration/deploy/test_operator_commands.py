@@ -122,6 +122,7 @@ async def test_open_for_a_while_then_a_probe_closes_and_the_command_line_says_wh
     assert "applied as soon as one reads it" in unconfirmed.stderr
 
     start_worker(settings)
+    await _in_rows(settings, "search")
     opened = await asyncio.to_thread(
         run, "open", "search", "--for", "1s", "--reason", "drill", "--json", "--timeout", "30", settings=settings
     )
@@ -152,7 +153,10 @@ async def test_open_for_a_while_then_a_probe_closes_and_the_command_line_says_wh
 async def _known(settings, *tools: str) -> None:
     """Calls of the tools, and the worker has rows of them."""
     await emit(settings, [{"tool_name": tool, "status": "success"} for tool in tools])
+    await _in_rows(settings, *tools)
 
+
+async def _in_rows(settings, *tools: str) -> None:
     async def there():
         return set(tools) <= set((await read_rows(settings)).keys())
 
