@@ -20,25 +20,9 @@ class Steady(NamedTuple):
     """Slower calls must be recorded one by one."""
     tools: Mapping[str, None] | None
     """Calls of other tools must be recorded one by one. None: the tool does not matter."""
-    callers: Callers | None
-    """Takes the reporters. None: they do not matter."""
-
-
-class Callers:
-    """Counts the reporters of a pane. One more never makes a failure count for more."""
-
-    __slots__ = ("_enough", "_evidence", "_stamp")
-
-    def __init__(self, evidence: Evidence) -> None:
-        self._evidence = evidence
-        self._stamp = evidence.window.stamp
-        self._enough = evidence.knows_callers
-
-    def add(self, reporter: str) -> None:
-        """Count the reporter of a success."""
-        if not self._enough and self._evidence.callers.seen.get(reporter) != self._stamp:
-            self._evidence.add_caller(reporter)
-            self._enough = self._evidence.knows_callers
+    callers: Evidence | None
+    """Must learn the reporters of the calls (:meth:`~Evidence.add_caller`): one more never makes a failure count for more. None: they do
+    not matter."""
 
 
 def steady(evidence: Evidence) -> Steady | None:
@@ -54,5 +38,5 @@ def steady(evidence: Evidence) -> Steady | None:
         end,
         limits.slow_ms,
         None if tools_suffice else evidence.called,
-        None if limits.minimum_reporters == 1 else Callers(evidence),
+        None if limits.minimum_reporters == 1 or evidence.knows_callers else evidence,
     )

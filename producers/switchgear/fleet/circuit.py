@@ -24,7 +24,7 @@ BACK_S: Final = 60.0
 class LiveCircuit:
     """A row with its breaker, the policy in force and the family of its tool."""
 
-    __slots__ = ("announces", "breaker", "durations", "family", "policy", "row", "run")
+    __slots__ = ("announces", "breaker", "durations", "family", "policy", "resumes", "row", "run")
 
     def __init__(self, row: Row, breaker: Breaker, policy: BreakerPolicy, family: str | None = None) -> None:
         self.row = row
@@ -32,15 +32,16 @@ class LiveCircuit:
         self.policy = policy
         self.family = family
         self.run: Run | None = None
+        self.resumes = False
         self.durations = Durations(row.durations)
         self.announces = row.record is None and self._keeps_targets_apart()
         """The tool's next event publishes a record, although the circuit is closed: readers need the policy's ``target``."""
 
     def begin_run(self, record: LogRecord, generation: int | None, family: LiveCircuit | None = None) -> None:
-        """After a plain success was applied, count further ones together, as far as they change no decision.
+        """After an event was applied, count further successes together, as far as they change no decision.
 
         Args:
-            record: The success.
+            record: The event.
             generation: Of the circuit when it permitted that call.
             family: The circuit of the tool's family, which counts them too.
         """
@@ -50,6 +51,11 @@ class LiveCircuit:
         steady = breaker.steady()
         if steady is not None:
             self.run = Run(steady, breaker.generation, record, row.clock, row.limit_at + LIMIT_EVERY_S, family)
+
+    def pause_run(self, now: float) -> None:
+        """End the run because an event is counted on its own. :attr:`resumes` then says whether the run was open for it."""
+        self.resumes = self.run is not None and self.run.is_open(now)
+        self.end_run()
 
     def end_run(self) -> None:
         """Apply what was counted together, before anything else looks at the circuit."""

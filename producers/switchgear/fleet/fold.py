@@ -121,9 +121,9 @@ class FleetFold:
         return True
 
     def _goes_with_family(self, family: LiveCircuit, record: LogRecord, event: Execution, now: float) -> bool:
-        """Count an event in the run of its family, if that takes it."""
+        """Count a plain success in the run of its family, if that takes it."""
         run = family.run
-        if run is None or not is_plain(record, event) or not run.admits(record, event, event.family_generation, now):
+        if run is None or not run.admits(record, event, event.family_generation, now):
             return False
         if run.add(record, event, now):
             self.registry.touch(family)
@@ -153,35 +153,19 @@ class FleetFold:
             self._begin(live, arrived, late=late)
         # After a crash between the rows of the tool and of the family, the replay is new to the family alone.
         counting = None
-        if family is not None and (late or not self._goes_with_family(family, record, event, arrived)):
+        plain = is_plain(record, event) and not late
+        if family is not None and not (plain and self._goes_with_family(family, record, event, arrived)):
             counting = self._counting(family, arrived, fence, late=late)
         if late:
             _count_late(live, counting)
         elif event.status == "rejected":
             self._rejected(live, family, event, counts_for_family=counting is not None)
         else:
-            self._count(live, counting, event, recorded)
-            if is_plain(record, event):
-                self._begin_runs(live, family, counting, record, event)
-
-    def _begin_runs(
-        self,
-        live: LiveCircuit | None,
-        family: LiveCircuit | None,
-        counting: LiveCircuit | None,
-        record: LogRecord,
-        event: Execution,
-    ) -> None:
-        """Begin the runs of the tool's own circuit and its family's, as far as they counted this success on their own."""
-        if live is not None and live.row.scope == "tool" and not is_split(live.policy):
-            live.begin_run(record, event.generation, family)
-            self.registry.running[event.tool_name] = live
-        if counting is not None:
-            counting.begin_run(record, event.family_generation)
+            self._count(live, family, counting, record, event)
 
     def _counting(self, family: LiveCircuit, arrived: float, fence: _Fence, *, late: bool) -> LiveCircuit | None:
         """Return the family, with its fence raised, or None if it has counted the event."""
-        family.end_run()
+        family.pause_run(arrived)
         if not self._raise_fence(family, fence):
             return None
         self._renew_limit(family, arrived)
@@ -196,7 +180,7 @@ class FleetFold:
         """
         registry = self.registry
         tool = registry.live.get(own) or registry.tool(event.tool_name, arrived)
-        tool.end_run()
+        tool.pause_run(arrived)
         if not self._raise_fence(tool, fence):
             return None
         if event.status == "success" and event.error_class is None:
@@ -279,21 +263,46 @@ class FleetFold:
             self.registry.add_record(asked.next_record(now, Cause(rule="asked", actor=emitter_id)))
 
     def _count(
-        self, live: LiveCircuit | None, family: LiveCircuit | None, event: Execution, recorded: float | None
+        self,
+        live: LiveCircuit | None,
+        family: LiveCircuit | None,
+        counting: LiveCircuit | None,
+        record: LogRecord,
+        event: Execution,
     ) -> None:
-        """Count a call, or a report that it is overdue, for its tool, then for the tool's family."""
-        result = None
+        """Count a call, or a report that it is overdue, for its tool, then for the tool's family, unless a run of it has."""
+        result, recorded = None, event.recorded_s
         if live is not None:
             result = result_of(event, live.policy)
             self._report(live, result, event, recorded, event.generation, event.lease_id)
-        if family is not None:
+            self._begin_run(live, result, record, event.generation, family)
+        if counting is not None:
             answered = event.error_type == TARGET_ERROR  # the server, whatever it said of the call's target
-            kind = family_result_kind(event.status, "tool" if answered else event.error_class, family.policy)
+            kind = family_result_kind(event.status, "tool" if answered else event.error_class, counting.policy)
             if result is None or result.kind is not kind:
-                result = result_of(event, family.policy, kind)
-            moved = self._report(family, result, event, recorded, event.family_generation, event.family_lease_id)
+                result = result_of(event, counting.policy, kind)
+            moved = self._report(counting, result, event, recorded, event.family_generation, event.family_lease_id)
             if moved is not None:
-                self._follow_family(family, moved)
+                self._follow_family(counting, moved)
+            self._begin_run(counting, result, record, event.family_generation)
+
+    def _begin_run(
+        self,
+        live: LiveCircuit,
+        result: Result,
+        record: LogRecord,
+        generation: int | None,
+        family: LiveCircuit | None = None,
+    ) -> None:
+        """Count further successes together, if the circuit has just judged one, or ignored a call in the middle of a run."""
+        row, ignored = live.row, result.kind is ResultKind.IGNORED and not result.credential
+        if record.headers or not (result.kind is ResultKind.SUCCESS or (ignored and live.resumes)):
+            return
+        if row.scope == "tool" and not is_split(live.policy):
+            self.registry.running[row.tool_name] = live
+        elif row.scope != "family":
+            return
+        live.begin_run(record, generation, family)
 
     def _report(
         self,

@@ -44,6 +44,10 @@ class Run:
         self.durations: list[float] = []
         self.family = family
 
+    def is_open(self, now: float) -> bool:
+        """Return whether the run takes successes at ``now``."""
+        return self.clock <= now < self._until
+
     def admits(self, record: LogRecord, event: Execution, generation: int | None, now: float) -> bool:
         """Return whether a :func:`plain <is_plain>` success, permitted by ``generation`` of the circuit, belongs to the run."""
         return (
@@ -60,8 +64,13 @@ class Run:
         self.offset = record.offset
         self.clock = now
         self.count += 1
-        if self._callers is not None:
-            self._callers.add(event.counted_reporter[:MAX_EMITTER_ID])
+        evidence = self._callers
+        if evidence is not None:
+            name = event.counted_reporter[:MAX_EMITTER_ID]
+            if evidence.callers.seen.get(name) != evidence.window.stamp:
+                evidence.add_caller(name)
+                if evidence.knows_callers:
+                    self._callers = None
         return self.count == 1
 
 
