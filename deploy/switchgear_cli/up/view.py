@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from switchgear_cli.reads import problems
-from switchgear_cli.reads.formats import named, plain
+from switchgear_cli.reads.formats import ago, named, plain
 from switchgear_cli.up.supervisor import Phase, Supervised
 from switchgear_schemas.explain import explain
 from switchgear_schemas.visible import escaped
@@ -225,6 +225,8 @@ def _counts(readings: Readings) -> Text:
     for state, colour in STATE_COLOURS.items():
         text.append(f"{readings.circuits.get(state, 0)} {state.replace('_', '-')}  ", style=colour)
     text.append(f"  {readings.stored:,} events stored" if readings.stored is not None else "")
+    if readings.newest_at is not None:
+        text.append(f", the newest {ago(readings.newest_at, None)}", style="bright_black")
     return text
 
 
@@ -291,6 +293,7 @@ class Readings:
 
     circuits: Mapping[str, int] = field(default_factory=dict)
     stored: int | None = None
+    newest_at: str | None = None
     transitions: tuple[TransitionLine, ...] = ()
     problem: str = ""
     problems: tuple[Mapping[str, Any], ...] = ()
@@ -351,6 +354,7 @@ async def _read(client: httpx.AsyncClient, api_url: str) -> Readings:
     return Readings(
         circuits=Counter(str(circuit["state"]) for circuit in answer["circuits"].values()),
         stored=int(counted["events"]),
+        newest_at=counted["newest_event_at"],
         transitions=tuple(transitions(history)),
         problems=tuple(answer.get("problems", ())),
     )

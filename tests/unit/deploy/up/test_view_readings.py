@@ -26,7 +26,7 @@ class Api:
     def __init__(self):
         self.circuits = {"circuits": {"a": {"state": "open"}, "b": {"state": "closed"}, "c": {"state": "closed"}}}
         self.history = {"history": [record("open", "closed")]}
-        self.stored = {"events": 7}
+        self.stored = {"events": 7, "newest_event_at": "2026-01-02T03:04:05Z"}
         self.status = 200
         self.away = False
 
@@ -52,7 +52,7 @@ async def client(api):
 async def test_the_circuits_are_counted_by_state(client):
     found = await read("http://api", Readings(), client=client)
     assert found.circuits == {"open": 1, "closed": 2}
-    assert found.stored == 7
+    assert (found.stored, found.newest_at) == (7, "2026-01-02T03:04:05Z")
     assert found.problem == ""
     assert found.transitions == (
         TransitionLine(datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC), "mcp:a:b", "closed", "open", WORDS),
