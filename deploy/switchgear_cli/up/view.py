@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
@@ -44,18 +44,32 @@ def make_view(console: Console) -> View:
     return LiveView(console) if console.is_terminal else LineView(console)
 
 
-class LiveView:
-    """One frame, drawn again and again in place."""
+_REDRAW_S: Final = 1.0
 
-    def __init__(self, console: Console) -> None:
+
+class LiveView:
+    """One frame, drawn in place: at once when something changes, else each second because it says how long ago things were.
+
+    Args:
+        console: The terminal.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._clock = clock
+        self._drawn: tuple[float, UpStatus] | None = None
 
     def start(self) -> None:
         """Begin to draw."""
         self._live.start()
 
     def show(self, status: UpStatus) -> None:
-        """Draw the status."""
+        """Draw the status, if it changed or was drawn a second ago."""
+        now = self._clock()
+        if self._drawn is not None and self._drawn[1] == status and now < self._drawn[0] + _REDRAW_S:
+            return
+        self._drawn = now, status
         self._live.update(frame(status), refresh=True)
 
     def say(self, line: str) -> None:
@@ -318,23 +332,22 @@ _TIMEOUT_S: Final = 5.0
 _HISTORY: Final = 40
 
 
-async def read(
-    api_url: str, before: Readings, *, client: httpx.AsyncClient | None = None, token: str | None = None
-) -> Readings:
+def api_client(token: str | None) -> httpx.AsyncClient:
+    """Return a client for all reads. A new one for each read would cost more than the read."""
+    login = {} if token is None else {"Authorization": f"Bearer {token}"}
+    return httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, headers=login)
+
+
+async def read(client: httpx.AsyncClient, api_url: str, before: Readings) -> Readings:
     """Read the API once.
 
     Args:
-        api_url: Its address.
+        client: As of :func:`api_client`.
+        api_url: The API's address.
         before: What it said last: kept, with the problem, where it cannot be asked now.
-        client: For many reads: one that the caller keeps.
-        token: The token to send, without ``client``.
     """
-    login = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
-        if client is not None:
-            return await _read(client, api_url)
-        async with httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, headers=login) as own:
-            return await _read(own, api_url)
+        return await _read(client, api_url)
     except httpx.HTTPStatusError as error:
         return replace(before, problem=f"The API answered {error.response.status_code}: {error.response.text[:200]}")
     except httpx.HTTPError as error:

@@ -137,6 +137,21 @@ def test_a_live_view_can_print_a_line_that_stays():
     assert "ready in 4.6 s" in console.file.getvalue()
 
 
+def test_a_live_view_draws_what_changed_at_once_and_the_same_status_once_a_second():
+    clock = [0.0]
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    view = LiveView(console, clock=lambda: clock[0])
+    view.start()
+    drawn = []
+    other = replace(STATUS, doing="Stopping …")
+    for clock[0], status in ((0.0, STATUS), (0.25, STATUS), (0.75, STATUS), (0.8, other), (1.75, other), (1.85, other)):
+        before = len(console.file.getvalue())
+        view.show(status)
+        drawn.append(len(console.file.getvalue()) > before)
+    view.stop()
+    assert drawn == [True, False, False, True, False, True]
+
+
 def test_a_component_line_says_where_and_why():
     assert component_line(SINK) == "sink restarting, http://127.0.0.1:8620 (SIGKILL: last words [red])"
 
