@@ -41,6 +41,7 @@ class Bench:
 BENCHES: Final[dict[str, Bench]] = {
     "breaker_speed": Bench("What a call costs, and how large a circuit is"),
     "guard_speed": Bench("What the guard adds to a call, alone and with the event sent to Kafka, beside others"),
+    "guard_runtimes": Bench("What a guarded call costs in other languages' breakers, on their own runtimes"),
     "breaker_defaults": Bench("Calls to open and calls between false opens, for our defaults and others'"),
     "breaker_nezha": Bench(
         "Faults that were injected into a microservice shop, seen by latency alone",
@@ -66,7 +67,7 @@ BENCHES: Final[dict[str, Bench]] = {
     "idle_followers": Bench("What an idle follower costs a broker, with long fetches and short ones"),
     "scale": Bench("Gateways, partitions and brokers for 10,000, 100,000 and a million processes"),
     "fleet_failover": Bench("Workers killed: how long until their circuits move, and do versions rise?"),
-    "worker_bench": Bench("Events a second through the worker, beside a stock agent"),
+    "worker_bench": Bench("Events a second through the worker, beside Faust, Quix Streams and Kafka Streams"),
     "sink": Bench("Rows a second from Kafka to ClickHouse, beside bare inserts and the plain ways"),
     "sink_memory": Bench("The sink's memory over a million rows"),
     "sink_at_rest": Bench("What the sink takes while little happens"),

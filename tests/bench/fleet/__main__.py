@@ -51,8 +51,12 @@ def main(arguments: list[str] | None = None) -> int:
     unknown = sorted(set(given.contenders) - set(NAMES))
     if unknown:
         parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    try:
+        contenders = _contenders(given.contenders)
+    except ImportError as error:
+        parser.error(f"{error}. Install what `make bench` installs: pip install --editable '.[bench]'")
     given.out.mkdir(parents=True, exist_ok=True)
-    found: dict[str, Any] = {"machine": machine.describe(), "contenders": _contenders(given.contenders)}
+    found: dict[str, Any] = {"machine": machine.describe(), "contenders": contenders}
     print(
         f"{machine.sentence(found['machine'])}\n\n{_of_contenders(found['contenders'])}\n\n{_of_outages()}", flush=True
     )

@@ -9,9 +9,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from tests.bench.fleet.intervals import CONFIDENCE, Interval, paired_ratios, times, with_spread
 from tests.bench.fleet.outages import OUTAGES
 from tests.bench.fleet.place import contender
+from tests.bench.intervals import CONFIDENCE, Interval, paired_ratios, times, with_spread
 
 
 @dataclass(frozen=True)

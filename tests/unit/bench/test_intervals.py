@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tests.bench.fleet.intervals import Interval, coverage, interval, number, paired_ratios, ratio, times, with_spread
+from tests.bench.intervals import Interval, coverage, interval, number, paired_ratios, ratio, times, with_spread
 
 
 @pytest.mark.parametrize(
