@@ -105,26 +105,32 @@ class Results:
     def draw(self, path: Path, mode: str) -> bool:
         """Draw medians with their spread, an outage a column and a measure a row. Return False without matplotlib."""
         try:
-            from matplotlib.figure import Figure  # noqa: PLC0415 - only here, and it need not be installed
+            from matplotlib import rc_context  # noqa: PLC0415 - only here, and it need not be installed
+            from matplotlib.figure import Figure  # noqa: PLC0415 - likewise
         except ImportError:
             return False
-        figure = Figure(figsize=(18, 11), layout="constrained")
+        figure = Figure(figsize=(16, 9), layout="constrained")
         axes: Any = figure.subplots(len(MEASURES), len(OUTAGES), sharey=True, squeeze=False)
         labels = [contender(name).name for name in self.names]
         for row, measure in enumerate(MEASURES):
             for column, outage in enumerate(OUTAGES):
                 axis = axes[row][column]
                 axis.set_visible(outage.total or measure.field != "probes")
-                for place, name in enumerate(self.names):
-                    _mark(axis, place, self.values(name, outage.name, measure.field), first=place == 0)
-                axis.set(xscale="symlog", xlim=(0, None), xlabel=measure.in_plots if column == 0 else "")
+                found = [self.values(name, outage.name, measure.field) for name in self.names]
+                for place, values in enumerate(found):
+                    _mark(axis, place, values, first=place == 0)
+                right = max((value for values in found for value in values if math.isfinite(value)), default=0)
+                axis.set(
+                    xscale="symlog", xlim=(-0.1, max(10.0, 1.5 * right)), xlabel=measure.in_plots if column == 0 else ""
+                )
                 axis.set_yticks(range(len(labels)), labels)
                 axis.grid(visible=True, axis="x", alpha=0.3)
                 if row == 0:
                     axis.set_title(outage.name)
-        axes[0][0].invert_yaxis()
+        axes[0][0].set_ylim(len(labels) - 0.4, -0.6)
         figure.suptitle(f"{mode}: median, smallest and largest of all rounds; an arrow is never; smaller is better")
-        figure.savefig(path)
+        with rc_context({"svg.fonttype": "none", "svg.hashsalt": "fleet"}):  # text as text, and the same file each time
+            figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
         return True
 
 
