@@ -38,8 +38,8 @@ class World:
         return EPOCH + self.agenda.now
 
     def spawn(self, function: Callable[[], object]) -> None:
-        """Run a function as a process, from now on."""
-        self.agenda.after(0.0, greenlet(lambda: _run(function), parent=self._hub).switch)
+        """Run a function as a process, from now on. An exception that it raises ends the trial."""
+        self.agenda.after(0.0, greenlet(function, parent=self._hub).switch)
 
     def sleep(self, seconds: float) -> None:
         """Let the current process wait."""
@@ -70,7 +70,3 @@ class World:
         if name not in self.shared:
             self.shared[name] = make()
         return self.shared[name]
-
-
-def _run(function: Callable[[], object]) -> None:
-    function()  # an exception ends the trial: it goes to the hub
