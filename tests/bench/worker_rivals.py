@@ -120,11 +120,11 @@ def _quix(settings: Settings, folder: Path) -> Child:
 
 
 def _kafka_streams(settings: Settings, folder: Path) -> Child:
+    java = shutil.which("java")
+    assert java is not None, GET_JAVA
     path = ":".join(map(str, [*_jars(), _classes()]))
     arguments = [settings.kafka_bootstrap_servers, settings.topics.executions, f"{settings.topic_prefix}streams"]
-    return Child(
-        ["java", "-cp", path, SOURCE.stem, *arguments, str(folder / "data")], folder / "out.log", environment()
-    )
+    return Child([java, "-cp", path, SOURCE.stem, *arguments, str(folder / "data")], folder / "out.log", environment())
 
 
 def _jars() -> list[Path]:
