@@ -56,6 +56,7 @@ BENCHES: Final[dict[str, Bench]] = {
         "From the failing call to the refusal in twenty other processes",
         ("--plot", str(REPOSITORY / "docs" / "images" / "fleet_latency.svg")),
     ),
+    "benefit": Bench("What agents gain: tasks, tokens and time, with breakers and without", ("--fetch",)),
     "server_outage": Bench(
         "A server with 40 tools dies under 20 processes: until all are refused, with server circuits and without"
     ),
