@@ -12,6 +12,7 @@ import platform
 import sys
 import time
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,37 +42,42 @@ def main(arguments: list[str] | None = None) -> int:
         wheels.fetch()
     if given.live:
         return live(given)
+    return simulated(Plan(seeds=given.seeds), given.out)
+
+
+def simulated(plan: Plan, out: Path) -> int:
+    """Run a plan, print the tables, write the runs, and return the exit code."""
     found, missing = worlds.load()
-    for sentence in missing:
-        print(sentence)
+    here = [arm for arm in arms().values() if arm.here]
+    missing += [f"Without {arm.name}: there is no {arm.needs}." for arm in arms().values() if arm not in here]
+    print("\n".join(missing))
     if not found:
         return 1
-    names = list(arms())
-    results = Results()
-    began = time.process_time()
-    for cell in Plan(seeds=given.seeds).cells(names):
+    began, results, names = time.process_time(), Results(), [arm.name for arm in here]
+    for cell in plan.cells(names):
         world = found[cell.seed % len(found)]
         results.add(cell, world.name, simulate(cell, world))
     print("Real tasks, simulated agents. In brackets: 95 % intervals over seeds.\n")
-    for arm in arms().values():
-        print(f"* {arm.name}: {arm.sentence}.")
-    print()
-    for name, make in FAULTS.items():
-        fault = make(1.0)
-        print(f"* {name}: {'nothing breaks' if fault is None else fault.sentence}.")
+    print("\n".join(f"* {arm.name}: {arm.sentence}." for arm in here), "\n")
+    print("\n".join(f"* {name}: {_sentence(name)}." for name in FAULTS))
     for text in tables(results, names):
         print(f"\n{text}")
     used = time.process_time() - began
     print(f"\n{len(results.runs):,} runs, {used:.0f} s of one core. Worlds: {', '.join(each.name for each in found)}.")
-    given.out.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     written = {"of": _versions(), "runs": [run.as_json() for run in results.runs]}
-    (given.out / "benefit_runs.json").write_text(json.dumps(written, indent=1), encoding="utf-8")
+    (out / "benefit_runs.json").write_text(json.dumps(written, indent=1), encoding="utf-8")
     return 0
+
+
+def _sentence(name: str) -> str:
+    fault = FAULTS[name](1.0)
+    return "nothing breaks" if fault is None else fault.sentence
 
 
 def _versions() -> dict[str, Any]:
     """Return what the figures depend on."""
-    found = {name: metadata.version(name) for name in _PACKAGES}
+    found = {name: metadata.version(name) for name in _PACKAGES if find_spec(name)}
     return {"python": platform.python_version(), "machine": platform.machine(), **found}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 Make = Callable[[str], Awaitable[Any]]
@@ -63,9 +64,16 @@ class Arm:
         sentence: What it is, with its version and its defaults.
         place: Its place in the tables.
         fleet: Makes its processes.
+        needs: A module of the extra ``bench``. Without it the arm is left out.
     """
 
     name: str
     sentence: str
     place: int
     fleet: Callable[[], Fleet]
+    needs: str = ""
+
+    @property
+    def here(self) -> bool:
+        """Whether what it needs is installed."""
+        return not self.needs or find_spec(self.needs) is not None

@@ -45,4 +45,5 @@ ARM = Arm(
     "circuitbreaker 2.1.3 with its defaults, one for each tool and process: five failures in a row, then 30 s",
     3,
     OwnBreakersFleet,
+    needs="circuitbreaker",
 )

@@ -52,4 +52,5 @@ ARM = Arm(
     "purgatory 3.0.1 with its defaults, its state in one store for all: five failures in a row, then 30 s",
     5,
     SharedBreakersFleet,
+    needs="purgatory",
 )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+import httpx
+import tenacity
 
 from tests.bench.benefit.tokens import Spent
 
@@ -59,3 +62,35 @@ class Model(Protocol):
             httpx.HTTPError: The endpoint didn't answer, or with an error.
         """
         ...
+
+
+TRIES: Final = 6
+LONGEST_WAIT_S: Final = 30.0
+
+
+class PatientModel:
+    """A model whose endpoint is asked again if it is busy or can't be reached.
+
+    Args:
+        model: What is behind it.
+        first_wait_s: Before the second try. Each wait is twice the one before.
+    """
+
+    def __init__(self, model: Model, first_wait_s: float = 1.0) -> None:
+        self._model = model
+        self._again = tenacity.AsyncRetrying(
+            stop=tenacity.stop_after_attempt(TRIES),
+            wait=tenacity.wait_exponential(multiplier=first_wait_s, max=LONGEST_WAIT_S),
+            retry=tenacity.retry_if_exception(_is_passing),
+            reraise=True,
+        )
+
+    async def turn(self, system: str, tools: list[dict[str, Any]], messages: list[Message]) -> Turn:
+        """Return the model's next turn."""
+        return await self._again(self._model.turn, system, tools, messages)
+
+
+def _is_passing(error: BaseException) -> bool:
+    if isinstance(error, httpx.HTTPStatusError):
+        return error.response.status_code == 429 or error.response.status_code >= 500
+    return isinstance(error, httpx.TransportError)

@@ -9,7 +9,7 @@ from typing import Final
 import httpx
 
 from tests.bench.benefit.live import anthropic_messages, openai_chat
-from tests.bench.benefit.live.chat import Model
+from tests.bench.benefit.live.chat import Model, PatientModel
 
 KEYS: Final = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 """The environment variable with the key."""
@@ -34,7 +34,7 @@ def model(given: argparse.Namespace, client: httpx.AsyncClient) -> Model:
     """Return the model."""
     key = os.environ.get(KEYS[given.live], "")
     kind = openai_chat.OpenAIChat if given.live == "openai" else anthropic_messages.AnthropicMessages
-    return kind(client, given.model, key)
+    return PatientModel(kind(client, given.model, key))
 
 
 def endpoint(given: argparse.Namespace) -> httpx.AsyncClient:
