@@ -71,7 +71,7 @@ def test_a_wrong_answer_that_nothing_shows_looks_the_same_to_every_arm():
 
 def test_an_agent_that_waits_as_told_does_more_tasks_and_takes_longer():
     patient, hasty = (
-        simulate(Cell("Switchgear", "quota", 20, 1, Reaction(waits=waits)), small_world()) for waits in (1.0, 0.0)
+        simulate(Cell("Switchgear", DOWN, 20, 1, Reaction(waits=waits)), small_world()) for waits in (1.0, 0.0)
     )
     assert patient.exposed_done > hasty.exposed_done
     assert patient.exposed_seconds > hasty.exposed_seconds
