@@ -38,7 +38,7 @@ class Plan:
     seeds: int = 8
     alone: int = 8
     many: int = 1
-    swept: int = 2
+    swept: int = 4
 
     def cells(self, arms: list[str]) -> Iterator[Cell]:
         """Yield the cells, each once."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tests.bench.benefit import results
 from tests.bench.benefit.estimate import Estimate, difference, mean, ratio
 from tests.bench.benefit.plan import BROKEN, HEALTHY, MAIN, SIZE_FAULTS, SIZES, SWEEP, SWEPT_ARMS, SWEPT_FAULTS
-from tests.bench.benefit.reaction import DEFAULT
+from tests.bench.benefit.reaction import DEFAULT, Reaction
 from tests.bench.benefit.results import Results
 
 BASE = "nothing"
@@ -121,10 +121,13 @@ def _healthy(found: Results, arms: list[str]) -> list[list[str]]:
 def _sensitivity(found: Results, arms: list[str]) -> list[list[str]]:
     rows = [["reaction", "arm", "exposed tasks done, %", "billed tokens, ratio to nothing"]]
     for reaction in SWEEP:
-        base = found.parts(results.billed, BASE, SWEPT_FAULTS, MAIN, reaction)
+
+        def of(measure: results.Measure, arm: str, reaction: Reaction = reaction) -> list[results.Parts]:
+            return found.parts(measure, arm, SWEPT_FAULTS, MAIN, reaction, found.swept())
+
         mark = " (default)" if reaction == DEFAULT else ""
         for arm in arms:
-            done = mean(found.parts(results.tasks_done, arm, SWEPT_FAULTS, MAIN, reaction))
-            billed = ratio(found.parts(results.billed, arm, SWEPT_FAULTS, MAIN, reaction), base)
+            done = mean(of(results.tasks_done, arm))
+            billed = ratio(of(results.billed, arm), of(results.billed, BASE))
             rows.append([f"{reaction.words()}{mark}", arm, done.text(), "1" if arm == BASE else billed.text(2)])
     return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,14 +67,26 @@ class Results:
         """Add a run."""
         self.runs.append(Run(cell, world, outcome))
 
+    def swept(self) -> set[int]:
+        """Return the seeds of the runs with other reactions than the default."""
+        return {run.cell.seed for run in self.runs if run.cell.reaction != DEFAULT}
+
     def parts(
-        self, measure: Measure, arm: str, faults: Iterable[str], agents: int, reaction: Reaction = DEFAULT
+        self,
+        measure: Measure,
+        arm: str,
+        faults: Iterable[str],
+        agents: int,
+        reaction: Reaction = DEFAULT,
+        seeds: Collection[int] | None = None,
     ) -> list[Parts]:
-        """Return a measure's parts for each seed, the sums over the faults."""
+        """Return a measure's parts for each seed, the sums over the faults. Without ``seeds`` it takes all that were run."""
         wanted = set(faults)
         by_seed: dict[int, Parts] = {}
         for run in self.runs:
             cell = run.cell
+            if seeds is not None and cell.seed not in seeds:
+                continue
             if cell.arm == arm and cell.fault in wanted and cell.agents == agents and cell.reaction == reaction:
                 above, below = measure(run.outcome)
                 known = by_seed.get(cell.seed, (0.0, 0.0))
