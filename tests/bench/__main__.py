@@ -71,7 +71,9 @@ BENCHES: Final[dict[str, Bench]] = {
     "worker_bench": Bench("Events a second through the worker, beside Faust, Quix Streams and Kafka Streams"),
     "sink": Bench("Rows a second from Kafka to ClickHouse, beside bare inserts and the plain ways"),
     "sink_memory": Bench("The sink's memory over a million rows"),
-    "sink_at_rest": Bench("What the sink takes while little happens"),
+    "cost_at_rest": Bench(
+        "What a whole system takes at rest and with 22, 1,000 and 10,000 calls a second, part by part"
+    ),
     "insert_cost": Bench("What a small insert costs, and what each view and projection adds"),
     "queries": Bench("How long each query takes over ten million calls"),
     "console_browser": Bench("The console in a browser: until it can be used, and from a record to the screen"),
