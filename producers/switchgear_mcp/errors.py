@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from switchgear.classify import IGNORE, Classification
+from switchgear.classify.by_code import of_mcp_error
 
 
 class ServerDownError(ConnectionError):
@@ -46,3 +47,17 @@ class AnswerTooLargeError(Exception):
     """The server's answer costs more than the proxy reads. Class ``invalid_input``: other arguments ask for less."""
 
     switchgear_class = Classification("invalid_input")
+
+
+class ServerError(Exception):
+    """The server answered with an error of JSON-RPC. Its code and its data decide the class.
+
+    Args:
+        text: The server's message.
+        code: The code.
+        data: What the server says beside it.
+    """
+
+    def __init__(self, text: str, code: int, data: object = None) -> None:
+        super().__init__(text)
+        self.switchgear_class = of_mcp_error(code, data)

@@ -98,6 +98,17 @@ def mcp_proxy(
     given = Given(name, url or _variable("--url-env", url_env), (*header, *_variables(header_env)), env, forward_header)
     servers = _servers(words, given, config, only)
     address, chains = _host_and_port(http), _chains(fallback)
+    if os.environ.get("SWITCHGEAR_MCP_RELAY"):  # until the relay does everything
+        from switchgear_mcp.relay import run as relay  # noqa: PLC0415
+        from switchgear_mcp.relay import sessions as bounds  # noqa: PLC0415
+
+        relay.run(
+            relay.Options(
+                servers, settings, address, allowed_host, bounds.Sessions(max_sessions, session_idle), terminal_after=terminal_after,
+                fallbacks=chains,
+            )
+        )  # fmt: skip
+        return 0
     try:
         # FastMCP takes half a second to import.
         from switchgear_mcp.front import Sessions  # noqa: PLC0415

@@ -1,0 +1,168 @@
+"""Tool calls through circuits: the decision before a call, and the report of its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final
+
+from switchgear.classify.tool_failure import META_KEY
+from switchgear.client import Switchgear
+from switchgear.integrations.mcp_results import RUN_ENDS, last_words
+from switchgear.integrations.tool_calls import RefusedCall, StartedCall, ToolCalls
+from switchgear.runtime.bounded_dict import BoundedDict
+from switchgear.runtime.throttled_log import Throttle
+from switchgear_mcp.errors import ServerDownError, ServerError, ServerSilentError
+from switchgear_mcp.names import Names
+from switchgear_mcp.relay import message as rpc
+from switchgear_mcp.relay.message import Message, Raw
+from switchgear_schemas.enums import MAX_NAME_LENGTH
+from switchgear_schemas.visible import name as visible_name
+
+log: Final = logging.getLogger("switchgear.mcp_proxy")
+VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+"""In ``_meta`` of each request of the protocol without a handshake."""
+_MOST_TOOLS: Final = 10_000
+_MOST_READ: Final = 4 * 1_048_576
+"""The most bytes of a failed result that are read to find its class."""
+_ONCE_S: Final = 24 * 3600.0
+_SHOWN: Final = 60
+_TIMED_OUT: Final = ("timed out", "timeout")
+"""In the reason of a cancellation, if the client's own limit was over. The SDKs in Python and TypeScript write the first."""
+
+
+class Calls:
+    """The tool calls of all clients.
+
+    Args:
+        gear: The client of the fleet.
+        names: The names of servers and tools.
+        terminal_after: After this many refused calls of one client, answer with a protocol error. None: never.
+    """
+
+    def __init__(self, gear: Switchgear, names: Names, *, terminal_after: int | None = None) -> None:
+        self.gear, self.names = gear, names
+        self.calls = ToolCalls(gear, circuit_of=names.circuit, terminal_after=terminal_after)
+        self._known = BoundedDict[str, None](_MOST_TOOLS)
+        self._others: tuple[str, ...] = ()
+        self._told = Throttle(_ONCE_S)
+
+    # -- lists of tools -----------------------------------------------------------------------------------------------
+
+    def remember(self, names: list[str]) -> None:
+        """Note tools that exist, by the names that clients know."""
+        new = [name for name in names if name not in self._known]
+        for name in new:
+            self._known[name] = None
+        if new:
+            self._others = tuple(self._known)
+
+    def knows(self, name: str) -> bool:
+        """Return whether there is such a tool, as far as that is known without a list."""
+        return name in self._known or self.gear.is_open(self.names.circuit(name))
+
+    def available(self, names: list[str]) -> frozenset[str]:
+        """Return the tools that may be called."""
+        return frozenset(self.calls.available(names))
+
+    def usable(self, server: str, name: str) -> bool:
+        """Return whether a tool can have a circuit. Warn once of one that can't."""
+        if len(f"mcp:{server}:{name}") > MAX_NAME_LENGTH:
+            why = f"its name has {len(name):,} characters"
+        elif visible_name(name) != name:
+            why = "its name has invisible characters"
+        else:
+            return True
+        if self._told.admit((server, name[:_SHOWN], why)) is not None:
+            shown = visible_name(name[:_SHOWN]) + ("…" if len(name) > _SHOWN else "")
+            log.warning('The tool "%s" of the server %s is left out: %s.', shown, server, why)
+        return False
+
+    # -- a call -------------------------------------------------------------------------------------------------------
+
+    async def begin(
+        self, name: str, params: dict[str, Raw], *, session_id: str | None, credential: str | None
+    ) -> StartedCall | RefusedCall:
+        """Ask whether a call may be made now."""
+        goes_on = "inputResponses" in params or "requestState" in params
+        given = rpc.plain(params.get("arguments"))
+        return await self.calls.abegin(
+            name,
+            given=given if isinstance(given, dict) else {},
+            others=() if goes_on else self._others,  # another tool doesn't know what this one asked
+            session_id=session_id,
+            credential=credential,
+        )
+
+    def ended(self, call: StartedCall, end: Message | Exception) -> None:
+        """Report the end of a call."""
+        if isinstance(end, Exception):
+            call.failed(end)
+        elif "error" in end.fields:
+            call.failed(server_error(end.fields["error"]))
+        else:
+            _report_result(call, end.fields.get("result"))
+
+    def cancelled(self, call: StartedCall, reason: object = None) -> None:
+        """Report a call that the client has cancelled. If its own limit was over, the tool was too slow."""
+        if isinstance(reason, str) and any(words in reason.lower() for words in _TIMED_OUT):
+            call.failed(reason[:200], failure="timeout")
+        else:
+            call.failed(asyncio.CancelledError())
+
+    def refusal(self, asked: Message, refused: RefusedCall, session_id: str | None) -> Message:
+        """Return the answer to a call that must not be made."""
+        meta = {META_KEY: refused.tool_failure}
+        if refused.ends_run and session_id is not None:
+            return asked.error(RUN_ENDS, last_words(refused), meta)
+        return failed_result(asked, refused.text, meta)
+
+
+def failed_result(asked: Message, text: str, meta: Any = None) -> Message:
+    """Return a failed result, which the model reads."""
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
+    if meta is not None:
+        result["_meta"] = meta
+    if VERSION_KEY in asked.meta:
+        result["resultType"] = "complete"
+    return asked.answer(result)
+
+
+def no_answer(asked: Message, error: Exception) -> Message:
+    """Return the error of JSON-RPC for a request that a server didn't answer."""
+    code = rpc.INTERNAL_ERROR
+    if isinstance(error, ServerSilentError):
+        code = rpc.REQUEST_TIMEOUT
+    elif isinstance(error, ServerDownError):
+        code = rpc.CONNECTION_CLOSED
+    return asked.error(code, str(error))
+
+
+def server_error(error: Raw) -> ServerError:
+    """Return an error of JSON-RPC as an exception."""
+    found = rpc.members(error)
+    code, text = rpc.plain(found.get("code")), rpc.plain(found.get("message"))
+    number = code if isinstance(code, int) else rpc.INTERNAL_ERROR
+    return ServerError(str(text or ""), number, rpc.plain(found.get("data")))
+
+
+def says_failed(end: Message) -> bool:
+    """Return whether an answer to a call is an error, or a result that says so."""
+    return "error" in end.fields or _flag(rpc.members(end.fields.get("result")))
+
+
+def _flag(result: dict[str, Raw]) -> bool:
+    return "isError" in result and rpc.plain(result["isError"]) is True
+
+
+def _report_result(call: StartedCall, result: Raw | None) -> None:
+    found = rpc.members(result)
+    if "content" in found and not _flag(found):
+        call.succeeded()
+    elif result is not None and "content" in found:
+        large = len(bytes(result)) > _MOST_READ
+        call.succeeded({"content": [], "isError": True} if large else rpc.plain(result))
+    elif rpc.plain(found.get("resultType")) in {None, "complete"} and "task" not in found:
+        call.succeeded()
+    else:  # it asks for input, or a task or an extension goes on with the call
+        call.ignored()

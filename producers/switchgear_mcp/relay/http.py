@@ -1,0 +1,443 @@
+"""Clients over streamable HTTP: sessions of the protocols with a handshake, and requests of the one without."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+from uuid import uuid4
+
+from switchgear.runtime.throttled_log import BoundedLog
+from switchgear_http.middleware import principal_of
+from switchgear_mcp.relay import message as rpc
+from switchgear_mcp.relay.link import Link
+from switchgear_mcp.relay.message import Id, Message, parsed
+from switchgear_mcp.relay.proxy import Proxy
+from switchgear_mcp.relay.sessions import Sessions
+
+log: Final = logging.getLogger("switchgear.mcp_proxy")
+PATH: Final = "/mcp"
+PING_S: Final = 15.0
+"""An answer that is not there after this becomes a stream, with a comment now and then: what is between may end idle connections."""
+_SESSION: Final = "mcp-session-id"
+_VERSION: Final = "mcp-protocol-version"
+_HANDSHAKES: Final = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
+_BUSY: Final = -32000
+_MOST_WAITING: Final = 256
+"""Messages that wait for a stream of a client that has none now."""
+_STATUS: Final = {-32700: 400, -32600: 400, -32602: 400, -32020: 400, -32021: 400, -32022: 400, -32601: 404}
+"""The status of HTTP for a code of an error, in the protocol without a handshake."""
+_JSON: Final = (b"content-type", b"application/json")
+_EVENTS: Final = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+)
+_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+
+
+class _Stream:
+    """The messages for one answer, or for a client's standing stream."""
+
+    def __init__(self) -> None:
+        self._queue = asyncio.Queue[Message](16)
+        self.closed = False
+
+    async def put(self, message: Message) -> None:
+        """Add a message, and wait until there is room for it.
+
+        Raises:
+            ConnectionError: Nobody reads.
+        """
+        if self.closed:
+            raise ConnectionResetError
+        await self._queue.put(message)
+
+    async def get(self) -> Message | None:
+        """Return the next message, None after a while without one."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PING_S):
+                return await self._queue.get()
+        return None
+
+    def close(self) -> None:
+        """Leave out what comes from now on."""
+        self.closed = True
+        while not self._queue.empty():
+            self._queue.get_nowait()
+
+
+class HttpSide:
+    """Sends to a client: on the stream of the request that a message is about, else of the latest one, else on the standing stream."""
+
+    def __init__(self, *, stateless: bool = False) -> None:
+        self.streams: dict[Id, _Stream] = {}
+        self.standing: _Stream | None = None
+        self._waiting = deque[Message](maxlen=_MOST_WAITING)
+        self._stateless = stateless
+
+    async def send(self, message: Message, related: Id = None) -> None:
+        """Send a message to the client."""
+        found = self.streams.get(related)
+        if found is None and not message.is_answer:
+            found = self._other(message)
+        if found is None or found.closed:
+            if not message.is_answer and not self._stateless:
+                self._waiting.append(message)
+            return
+        await found.put(message)
+
+    def open(self) -> _Stream:
+        """Return a new standing stream, with what waited for it."""
+        if self.standing is not None:
+            self.standing.close()
+        self.standing = stream = _Stream()
+        return stream
+
+    def waiting(self) -> list[Message]:
+        """Return what waited for a stream, once."""
+        found = list(self._waiting)
+        self._waiting.clear()
+        return found
+
+    def _other(self, message: Message) -> _Stream | None:
+        if self._stateless:
+            return next(iter(self.streams.values())) if len(self.streams) == 1 else None
+        changed = message.method is not None and message.method.endswith("/list_changed")
+        if changed or not self.streams:
+            return self.standing
+        return next(reversed(self.streams.values()))
+
+
+class _Session:
+    """One client: its link, and how long nobody has used it."""
+
+    def __init__(self, link: Link, side: HttpSide, who: str) -> None:
+        self.link, self.side, self.who = link, side, who
+        self.used = 0
+        """Requests in progress, and open streams."""
+        self.since = time.monotonic()
+        """The end of the last one."""
+
+
+class HttpFront:
+    """The ASGI application.
+
+    Args:
+        proxy: The proxy.
+        sessions: Bounds.
+    """
+
+    def __init__(self, proxy: Proxy, sessions: Sessions | None = None) -> None:
+        self._proxy, self._bounds = proxy, sessions or Sessions()
+        self.sessions: dict[str, _Session] = {}
+        """By id; those of clients without a handshake by the credential, with a space in front."""
+        self._numbers = 0
+        self._log = BoundedLog(log)
+
+    async def run(self) -> None:
+        """End idle sessions, until it is cancelled."""
+        pause = max(0.05, min(1.0, self._bounds.idle_s / 4))
+        while True:
+            await asyncio.sleep(pause)
+            now = time.monotonic()
+            for number, session in list(self.sessions.items()):
+                if not session.used and now - session.since >= self._bounds.idle_s:
+                    await self._end(number)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request that has passed the access control."""
+        if scope["type"] != "http":
+            return
+        request = _Request(scope, receive, send)
+        if scope["path"].rstrip("/") != PATH:
+            await request.error(404, rpc.INVALID_REQUEST, "Not Found")
+            return
+        version = request.headers.get(_VERSION)
+        modern = version is not None and version not in _HANDSHAKES
+        if scope["method"] == "POST":
+            await self._post(request, modern=modern)
+        elif modern or scope["method"] not in {"GET", "DELETE"}:
+            allowed = b"POST" if modern else b"GET, POST, DELETE"
+            await request.answer(405, b"", [(b"allow", allowed)])
+        else:
+            number = request.headers.get(_SESSION)
+            session = None if number is None else self._of(number, request)
+            if session is None or number is None:
+                await request.no_session(number)
+            elif scope["method"] == "GET":
+                await self._stand(request, session)
+            else:
+                await self._end(number)
+                await request.answer(200, b"")
+
+    # -- sessions -----------------------------------------------------------------------------------------------------
+
+    def _of(self, number: str, request: _Request) -> _Session | None:
+        found = self.sessions.get(number)
+        return found if found is not None and found.who == request.who and not number.startswith(" ") else None
+
+    def _new(self, number: str, request: _Request, *, stateless: bool) -> _Session | None:
+        """Return a new session, None if there are too many."""
+        if len(self.sessions) >= self._bounds.most:
+            most = self._bounds.most
+            self._log.warning(f"{most} sessions are open, so new ones are refused. --max-sessions allows more.")
+            return None
+        side = HttpSide(stateless=stateless)
+        link = self._proxy.link(side, "" if stateless else number)
+        self.sessions[number] = session = _Session(link, side, request.who)
+        return session
+
+    async def _end(self, number: str) -> None:
+        session = self.sessions.pop(number, None)
+        if session is not None:
+            for stream in (*session.side.streams.values(), session.side.standing):
+                if stream is not None:
+                    stream.close()
+            await self._proxy.end(session.link)
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    async def _post(self, request: _Request, *, modern: bool) -> None:
+        message = await request.message()
+        if message is None:
+            return
+        if modern:
+            await self._stateless(request, message)
+            return
+        number = request.headers.get(_SESSION)
+        opens = number is None and message.method == "initialize"
+        if opens:
+            number = uuid4().hex
+            session = self._new(number, request, stateless=False)
+            if session is None:
+                await request.busy(self._bounds.most)
+                return
+        elif number is None or (session := self._of(number, request)) is None:
+            await request.no_session(number)
+            return
+        session.link.principal = request.principal
+        if not message.is_request:
+            await session.link.handle(message, request.headers)
+            await request.answer(202, b"")
+            return
+        headers = [(_SESSION.encode(), number.encode())]
+        failed = await self._exchange(request, session, message, message, headers)
+        if opens and failed:
+            await self._end(number)
+
+    async def _stateless(self, request: _Request, message: Message) -> None:
+        """Answer a request of the protocol without a handshake. All clients with one credential share a session."""
+        if not message.is_request:
+            await request.answer(202, b"")
+            return
+        number = f" {request.who}"
+        session = self.sessions.get(number) or self._new(number, request, stateless=True)
+        if session is None:
+            await request.busy(self._bounds.most)
+            return
+        session.link.principal = request.principal
+        self._numbers += 1
+        await self._exchange(request, session, message, message.changed(id=self._numbers), [], modern=True)
+
+    async def _exchange(
+        self,
+        request: _Request,
+        session: _Session,
+        asked: Message,
+        sent: Message,
+        headers: list[tuple[bytes, bytes]],
+        *,
+        modern: bool = False,
+    ) -> bool:
+        """Pass a request on and send its answer, with what comes before it. Return whether the answer is an error."""
+        stream = session.side.streams[sent.id] = _Stream()
+        session.used += 1
+        gone = asyncio.ensure_future(request.gone())
+        working = asyncio.ensure_future(session.link.handle(sent, request.headers))
+        try:
+            return await self._answer(request, stream, asked, sent, headers, gone, modern=modern)
+        finally:
+            gone.cancel()
+            working.cancel()
+            stream.close()
+            if session.side.streams.get(sent.id) is stream:
+                del session.side.streams[sent.id]
+            if modern:
+                params = {"requestId": sent.id, "reason": "The client has closed the stream."}
+                await session.link.cancel_if_open(sent.id, rpc.notification("notifications/cancelled", params))
+            session.used -= 1
+            session.since = time.monotonic()
+
+    async def _answer(
+        self,
+        request: _Request,
+        stream: _Stream,
+        asked: Message,
+        sent: Message,
+        headers: list[tuple[bytes, bytes]],
+        gone: asyncio.Future[None],
+        *,
+        modern: bool,
+    ) -> bool:
+        streaming = False
+        while True:
+            next_one = asyncio.ensure_future(stream.get())
+            await asyncio.wait({next_one, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not next_one.done():
+                next_one.cancel()
+                return False
+            message = next_one.result()
+            ends = message is not None and message.is_answer
+            if message is not None:
+                message = _restored(message, asked, sent)
+            if message is not None and ends and not streaming:
+                status = _status(message) if modern else 200
+                await request.answer(status, message.line, [_JSON, *headers])
+                return "error" in message.fields
+            if not streaming:
+                await request.start(200, [*_EVENTS, *headers])
+                streaming = True
+            await request.more(b": ping\r\n\r\n" if message is None else _event(message), end=ends)
+            if message is not None and ends:
+                return "error" in message.fields
+
+    async def _stand(self, request: _Request, session: _Session) -> None:
+        """Send what a session's servers say by themselves, until the client ends the stream."""
+        if "text/event-stream" not in request.headers.get("accept", ""):
+            await request.error(406, rpc.INVALID_REQUEST, "Not Acceptable: Client must accept text/event-stream")
+            return
+        if session.side.standing is not None:
+            await request.error(409, rpc.INVALID_REQUEST, "Conflict: Only one SSE stream is allowed per session")
+            return
+        stream = session.side.open()
+        session.used += 1
+        gone = asyncio.ensure_future(request.gone())
+        try:
+            await request.start(200, [*_EVENTS])
+            for message in session.side.waiting():
+                await request.more(_event(message))
+            while not stream.closed:
+                next_one = asyncio.ensure_future(stream.get())
+                await asyncio.wait({next_one, gone}, return_when=asyncio.FIRST_COMPLETED)
+                if not next_one.done():
+                    next_one.cancel()
+                    break
+                found = next_one.result()
+                await request.more(b": ping\r\n\r\n" if found is None else _event(found))
+            with suppress(OSError):
+                await request.more(b"", end=True)
+        finally:
+            gone.cancel()
+            stream.close()
+            if session.side.standing is stream:
+                session.side.standing = None
+            session.used -= 1
+            session.since = time.monotonic()
+
+
+def _restored(message: Message, asked: Message, sent: Message) -> Message:
+    """Return a message with the id that the client knows."""
+    if asked is sent:
+        return message
+    if message.is_answer:
+        return message.changed(id=asked.fields["id"])
+    if rpc.plain(message.meta.get(_SUBSCRIPTION)) == sent.id:
+        meta = rpc.with_members(message.params["_meta"], **{_SUBSCRIPTION: asked.fields["id"]})
+        return message.changed(params=rpc.with_members(message.fields["params"], _meta=meta))
+    return message
+
+
+def _status(message: Message) -> int:
+    if "error" not in message.fields:
+        return 200
+    code = rpc.plain(rpc.members(message.fields["error"]).get("code"))
+    return _STATUS.get(code, 200)
+
+
+def _event(message: Message) -> bytes:
+    return b"event: message\r\ndata: " + message.line + b"\r\n\r\n"
+
+
+class _Request:
+    """One request of HTTP, and its answer."""
+
+    def __init__(self, scope: Any, receive: Any, send: Any) -> None:
+        self._receive, self._send = receive, send
+        self.headers: Mapping[str, str] = {
+            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        self.principal = principal_of(scope)
+        self.who = self.principal.credential or self.principal.name
+
+    async def body(self) -> bytes:
+        """Return the whole body."""
+        pieces: list[bytes] = []
+        while True:
+            part = await self._receive()
+            if part["type"] == "http.disconnect":
+                return b""
+            pieces.append(part.get("body", b""))
+            if not part.get("more_body"):
+                return b"".join(pieces)
+
+    async def message(self) -> Message | None:
+        """Return the message in the body. None if there is none: then the request is answered."""
+        accept = self.headers.get("accept", "")
+        if not ("*/*" in accept or ("application/json" in accept and "text/event-stream" in accept)):
+            text = "Not Acceptable: Client must accept both application/json and text/event-stream"
+            await self.error(406, rpc.INVALID_REQUEST, text)
+            return None
+        try:
+            found = parsed(await self.body())
+        except ValueError as error:
+            await self.error(400, -32700, f"Parse error: {error}"[:300])
+            return None
+        if len(found) != 1:
+            await self.error(400, rpc.INVALID_REQUEST, "Batches are not supported.")
+            return None
+        return found[0]
+
+    async def gone(self) -> None:
+        """Wait until the client has closed the connection."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Begin an answer."""
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def more(self, body: bytes, *, end: bool = False) -> None:
+        """Send a part of the answer's body."""
+        await self._send({"type": "http.response.body", "body": body, "more_body": not end})
+
+    async def answer(self, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> None:
+        """Send a whole answer."""
+        length = (b"content-length", str(len(body)).encode())
+        await self.start(status, [*(headers or []), length])
+        await self.more(body, end=True)
+
+    async def error(self, status: int, code: int, text: str, headers: list[tuple[bytes, bytes]] | None = None) -> None:
+        """Answer in the form that MCP clients read and show."""
+        body = json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": text}}).encode()
+        await self.answer(status, body, [_JSON, *(headers or [])])
+
+    async def no_session(self, number: str | None) -> None:
+        """Answer a request whose session isn't open."""
+        if number is None:
+            await self.error(400, rpc.INVALID_REQUEST, "Bad Request: Missing session ID")
+        else:
+            await self.error(404, rpc.INVALID_REQUEST, "Session not found")
+
+    async def busy(self, most: int) -> None:
+        """Answer a client for which there is no session."""
+        text = (
+            f"This proxy has {most} sessions open, as many as it may. End one, wait until an idle one ends, or start the proxy with a "
+            "higher --max-sessions."
+        )
+        await self.error(503, _BUSY, text, [(b"retry-after", b"60")])

@@ -1,0 +1,207 @@
+"""The lists of the servers. Of the lists of tools, those are left out that would be refused."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from switchgear_mcp.errors import AnswerTooLargeError, ServerDownError, ServerSilentError, ServerStatusError
+from switchgear_mcp.relay import message as rpc
+from switchgear_mcp.relay.calls import no_answer
+from switchgear_mcp.relay.message import Message, Raw
+from switchgear_mcp.relay.upstream import Upstream
+
+if TYPE_CHECKING:
+    from switchgear_mcp.relay.link import Link
+
+log: Final = logging.getLogger("switchgear.mcp_proxy")
+KEYS: Final = {
+    "tools/list": "tools",
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+}
+FAILURES: Final = (ServerDownError, ServerSilentError, ServerStatusError, AnswerTooLargeError)
+_MOST_PAGES: Final = 100
+_MOST_ENTRIES: Final = 10_000
+"""Of a list. The rest is left out."""
+
+
+async def listed(link: Link, message: Message, headers: Mapping[str, str]) -> None:
+    """Answer a request for a list."""
+    upstream = link.only
+    if upstream is None:
+        await link.side.send(await _merged(link, message, headers), message.id)
+        return
+    method = message.method or ""
+    place, first = (upstream.server.name, method), "cursor" not in message.params
+    if upstream.late:  # the client must not wait again
+        await link.side.send(_known(link, upstream, message, first=first), message.id)
+        return
+
+    async def finish(end: Message | Exception) -> None:
+        if isinstance(end, Exception):
+            end = _without(link, upstream, message, end, first=first)
+        elif (result := end.fields.get("result")) is not None:
+            if first:
+                link.proxy.known[place] = result
+            if method == "tools/list":
+                end = _shown_tools(link, upstream, end, result, first=first)
+        await link.side.send(end, message.id)
+
+    await upstream.request(message, finish, headers)
+
+
+def _without(link: Link, upstream: Upstream, message: Message, error: Exception, *, first: bool) -> Message:
+    """Return the answer to a request for a list of a server that gave none: what was there before, or the error."""
+    place = upstream.server.name, message.method or ""
+    if not upstream.works and place not in link.proxy.known:
+        return no_answer(message, error)
+    log.warning("%s of %s shows what was there before. %s", message.method, upstream.server.name, error)
+    return _known(link, upstream, message, first=first)
+
+
+def _known(link: Link, upstream: Upstream, message: Message, *, first: bool) -> Message:
+    method = message.method or ""
+    empty = rpc.raw({KEYS[method]: []})
+    result = link.proxy.known.get((upstream.server.name, method), empty) if first else empty
+    answer = message.answer(result)
+    link.stale.add(upstream.server.name)
+    return _shown_tools(link, upstream, answer, result, first=first) if method == "tools/list" else answer
+
+
+def _shown_tools(link: Link, upstream: Upstream, answer: Message, result: Raw, *, first: bool) -> Message:
+    """Return a page of the only server's tools with those that may be called."""
+    server, found = upstream.server.name, rpc.members(result)
+    tools = rpc.elements(found.get("tools"))
+    if tools is None:
+        return answer
+    named = [(_name(tool), tool) for tool in tools]
+    usable = [(name, tool) for name, tool in named if name is None or link.proxy.calls.usable(server, name)]
+    allowed = [(name, tool) for name, tool in usable if name is None or link.may_use(name)]
+    names = [name for name, _ in allowed if name is not None]
+    if first:
+        link.tools[server], link.offered = names, frozenset()
+    else:
+        link.tools[server] = [*link.tools.get(server, []), *names][:_MOST_ENTRIES]
+    if "nextCursor" not in found:
+        link.stale.discard(server)
+    link.proxy.calls.remember(names)
+    available = link.proxy.calls.available(names)
+    link.offered = (link.offered or frozenset()) | available
+    kept = [tool for name, tool in allowed if name is None or name in available]
+    if len(kept) == len(tools):
+        return answer
+    return answer.changed(result=rpc.with_members(result, tools=kept))
+
+
+def _name(entry: Raw) -> str | None:
+    found = rpc.plain(rpc.members(entry).get("name"))
+    return found if isinstance(found, str) else None
+
+
+async def exists(link: Link, name: str, headers: Mapping[str, str]) -> bool:
+    """Return whether there may be a tool with this name. The servers are asked if nobody has listed their tools."""
+    if link.proxy.calls.knows(name):
+        return True
+    found = link.proxy.names.inner(name)
+    if found is None:
+        return False
+    upstream = link.upstreams[found[0]]
+    if found[0] in link.stale:
+        try:
+            await refresh(link, upstream, headers)
+        except Exception:  # noqa: BLE001 - the call itself shows what is wrong, behind the circuit
+            return True
+    return name in link.tools.get(found[0], ())
+
+
+async def refresh(link: Link, upstream: Upstream, headers: Mapping[str, str]) -> list[Raw]:
+    """List the tools of a server.
+
+    Raises:
+        Exception: There is no list. See Upstream.request.
+    """
+    server = upstream.server.name
+    entries = await pages(upstream, "tools/list", headers)
+    usable = [(name, entry) for entry in entries if (name := _name(entry)) is not None]
+    shown = [(link.proxy.names.outer(server, name), name, entry) for name, entry in usable]
+    kept = [(outer, name, entry) for outer, name, entry in shown if link.proxy.calls.usable(server, name)]
+    allowed = [(outer, name, entry) for outer, name, entry in kept if link.may_use(outer)]
+    link.tools[server] = [outer for outer, _, _ in allowed]
+    link.stale.discard(server)
+    link.proxy.calls.remember(link.tools[server])
+    return [entry if outer == name else rpc.with_members(entry, name=outer) for outer, name, entry in allowed]
+
+
+class ListError(Exception):
+    """A server answered a request for a list with an error.
+
+    Args:
+        answer: The answer.
+    """
+
+    def __init__(self, answer: Message) -> None:
+        error = rpc.members(answer.fields.get("error"))
+        super().__init__(str(rpc.plain(error.get("message"))))
+        self.code = rpc.plain(error.get("code"))
+
+
+async def pages(upstream: Upstream, method: str, headers: Mapping[str, str]) -> list[Raw]:
+    """Return all entries of a server's list. Of one that is endless, the rest is left out.
+
+    Raises:
+        ListError: The server answered with an error.
+        Exception: It gave no answer. See Upstream.request.
+    """
+    found: list[Raw] = []
+    cursor: Raw | None = None
+    for _ in range(_MOST_PAGES):
+        answer = await upstream.ask(method, None if cursor is None else {"cursor": cursor}, headers)
+        if "error" in answer.fields:
+            raise ListError(answer)
+        page = rpc.members(answer.fields.get("result"))
+        found += rpc.elements(page.get(KEYS[method])) or []
+        cursor = page.get("nextCursor")
+        if not rpc.plain(cursor) or len(found) >= _MOST_ENTRIES:
+            break
+    return found[:_MOST_ENTRIES]
+
+
+async def _merged(link: Link, message: Message, headers: Mapping[str, str]) -> Message:
+    """Return the whole lists of several servers as one."""
+    method = message.method or ""
+    parts = await asyncio.gather(*(_part(link, each, method, headers) for each in link.upstreams.values()))
+    entries = [entry for part in parts for entry in part]
+    if method == "tools/list":
+        names = [name for entry in entries if (name := _name(entry)) is not None]
+        link.offered = link.proxy.calls.available(names)
+        entries = [entry for entry in entries if _name(entry) in link.offered]
+    return message.answer({KEYS[method]: entries})
+
+
+async def _part(link: Link, upstream: Upstream, method: str, headers: Mapping[str, str]) -> Sequence[Any]:
+    """Return a server's whole list, with the names that clients know."""
+    names, server = link.proxy.names, upstream.server.name
+    place = server, method
+    try:
+        if method == "tools/list":
+            found = await refresh(link, upstream, headers)
+        else:
+            found = await pages(upstream, method, headers)
+        link.proxy.parts[place] = found
+    except (ListError, *FAILURES) as error:
+        if isinstance(error, ListError) and error.code == rpc.METHOD_NOT_FOUND:
+            return []
+        log.warning("%s of %s shows what was there before. %s", method, server, error)
+        found = link.proxy.parts.get(place, [])
+        link.tools.setdefault(server, [name for entry in found if (name := _name(entry)) is not None])
+    if method == "prompts/list":
+        return [rpc.with_members(entry, name=names.outer(server, _name(entry) or "")) for entry in found]
+    if method != "tools/list":
+        for entry in found:
+            fields = rpc.members(entry)
+            names.owns(server, str(rpc.plain(fields.get("uri") or fields.get("uriTemplate"))))
+    return found

@@ -1,0 +1,121 @@
+"""Run the proxy until its client has gone, or until a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from switchgear import FunctionHooks, Switchgear
+from switchgear.policies import PolicySet
+from switchgear_mcp.relay.proxy import Proxy
+from switchgear_mcp.relay.sessions import Sessions
+from switchgear_mcp.relay.stdio import StandardStreams, serve
+from switchgear_mcp.relay.upstream import MOST_BYTES
+from switchgear_mcp.relay.watch import Watch
+from switchgear_mcp.servers import Server
+from switchgear_schemas.settings import Settings, load_client_settings
+
+log: Final = logging.getLogger("switchgear.mcp_proxy")
+_STOP_LIMIT_S: Final = 7.0
+_FLUSH_LIMIT_S: Final = 2.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the proxy runs."""
+
+    servers: Sequence[Server]
+    settings: Settings
+    """Who may log in over HTTP, and the policies of this process's own circuits."""
+    address: str | None = None
+    """``host:port`` of HTTP. None: standard input and output."""
+    allowed_hosts: Sequence[str] = ()
+    sessions: Sessions = field(default_factory=Sessions)
+    call_timeout_s: float | None = None
+    terminal_after: int | None = None
+    fallbacks: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By the names that clients know."""
+    most_bytes: int = MOST_BYTES
+
+
+def run(options: Options) -> None:
+    """Run the proxy.
+
+    Raises:
+        SwitchgearError: It can't start.
+    """
+    asyncio.run(_run(options))
+
+
+async def _run(options: Options) -> None:
+    serving = _http(options)
+    watch = Watch()
+    gear = _client(watch, options.settings.policy_file)
+    try:
+        proxy = Proxy(
+            options.servers,
+            gear,
+            limit_s=options.call_timeout_s,
+            terminal_after=options.terminal_after,
+            most=options.most_bytes,
+        )
+        circuit = proxy.names.circuit
+        gear.map_fallbacks(
+            {circuit(tool): [circuit(other) for other in others] for tool, others in options.fallbacks.items()}
+        )
+        serves = _serve_stdio(proxy) if serving is None else serving(proxy)
+        await _until_stopped(serves, watch.run(proxy))
+        async with asyncio.timeout(_STOP_LIMIT_S):
+            await proxy.close()
+    except TimeoutError:
+        log.warning("A server did not end in time.")
+    finally:
+        await asyncio.to_thread(gear.close, _FLUSH_LIMIT_S)
+
+
+def _client(watch: Watch, policy_file: Path | None) -> Switchgear:
+    """Return the client of the fleet if brokers or a gateway are configured, else one of this process alone."""
+    given: dict[str, Any] = {
+        "hooks": [FunctionHooks(on_transition=watch.on_transition)],
+        "local_policies": None if policy_file is None else PolicySet.load(policy_file),
+    }
+    settings = load_client_settings()
+    if settings.local or settings.model_fields_set.isdisjoint({"kafka_bootstrap_servers", "gateway_url"}):
+        given["bootstrap_servers"] = None
+    return Switchgear.from_env(**given)
+
+
+async def _until_stopped(serving: Awaitable[None], watching: Awaitable[None]) -> None:
+    """Serve until the client has gone, or until SIGINT or SIGTERM."""
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stopped.set)
+    tasks = [asyncio.ensure_future(each) for each in (serving, watching, stopped.wait())]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=_STOP_LIMIT_S)
+
+
+async def _serve_stdio(proxy: Proxy) -> None:
+    streams = StandardStreams()
+    await streams.open()
+    await serve(proxy, streams)
+
+
+def _http(options: Options) -> Any:
+    """Return what serves HTTP, None for standard input and output."""
+    if options.address is None:
+        return None
+    from switchgear_mcp.relay.front import Front  # noqa: PLC0415 - uvicorn takes time to import
+
+    return Front(options.address, options.settings, options.servers, options.allowed_hosts, options.sessions).serve
