@@ -61,3 +61,7 @@ class ServerError(Exception):
     def __init__(self, text: str, code: int, data: object = None) -> None:
         super().__init__(text)
         self.switchgear_class = of_mcp_error(code, data)
+
+
+class SessionGoneError(Exception):
+    """The server has forgotten the session, and has not looked at the request. The proxy sends it again."""

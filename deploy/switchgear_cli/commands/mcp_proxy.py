@@ -43,8 +43,8 @@ def mcp_proxy(
     allowed_host: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     max_sessions: Annotated[int, Parameter(validator=Number(gte=1))] = 32,
     session_idle: Annotated[float, Parameter(validator=Number(gt=0, lte=86_400))] = 1800.0,
-    max_result: Annotated[float, Parameter(validator=Number(gte=0.0625, lte=1024))] = 8.0,
-    call_timeout: Annotated[float, Parameter(validator=Number(gt=0))] = 60.0,
+    max_result: Annotated[float, Parameter(validator=Number(gte=0.0625, lte=1024))] = 256.0,
+    call_timeout: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
     fallback: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     terminal_after: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     policy_file: Path | None = None,
@@ -74,8 +74,8 @@ def mcp_proxy(
         allowed_host: A name by which clients reach a proxy on its own machine, beside localhost. Can be repeated.
         max_sessions: Sessions that may be open over HTTP.
         session_idle: A session over HTTP ends after this many seconds without a request or an open stream.
-        max_result: The most memory, in MiB, that one answer of a server may take.
-        call_timeout: The longest wait for a server's answer, in seconds.
+        max_result: The most MiB that one answer of a server may have.
+        call_timeout: The longest wait for a server's answer or for progress, in seconds. By default the client decides.
         fallback: TOOL=OTHER: call another tool while the first one's circuit is open. Can be repeated.
         terminal_after: Answer with a protocol error when this many calls of a client were refused.
         policy_file: Policies of this process's circuits, TOML or YAML.
@@ -104,8 +104,8 @@ def mcp_proxy(
 
         relay.run(
             relay.Options(
-                servers, settings, address, allowed_host, bounds.Sessions(max_sessions, session_idle), terminal_after=terminal_after,
-                fallbacks=chains,
+                servers, settings, address, allowed_host, bounds.Sessions(max_sessions, session_idle), call_timeout,
+                terminal_after, chains, int(max_result * 1_048_576),
             )
         )  # fmt: skip
         return 0
@@ -122,7 +122,7 @@ def mcp_proxy(
         ) from None
     _quiet_libraries()
     sessions = Sessions(max_sessions, session_idle)
-    run(Options(servers, settings, address, allowed_host, sessions, call_timeout, terminal_after, chains, max_result))
+    run(Options(servers, settings, address, allowed_host, sessions, call_timeout or 60.0, terminal_after, chains, max_result))
     return 0
 
 

@@ -13,14 +13,13 @@ import httpx2
 
 from switchgear.classify.waits import from_headers
 from switchgear_mcp import forwarding
-from switchgear_mcp.errors import AnswerTooLargeError, ServerDownError, ServerStatusError
+from switchgear_mcp.errors import AnswerTooLargeError, ServerDownError, ServerStatusError, SessionGoneError
 from switchgear_mcp.hidden import Hidden
 from switchgear_mcp.relay import message as rpc
 from switchgear_mcp.relay.channel import Receiver, larger
 from switchgear_mcp.relay.events import Event, Events
 from switchgear_mcp.relay.message import Id, Message, parsed
 from switchgear_mcp.relay.request_headers import of_message
-from switchgear_mcp.relay.upstream import SessionGoneError
 from switchgear_mcp.servers import UrlServer
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
@@ -117,7 +116,7 @@ class Address:
         else:
             await self.send(notification, self._headers)
 
-    def described(self, error: BaseException | None) -> str:
+    async def described(self, error: BaseException | None) -> str:
         """Return why the address can't be used."""
         where = self._server.shown_url
         if isinstance(error, TimeoutError | httpx2.TimeoutException):

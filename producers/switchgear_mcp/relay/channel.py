@@ -55,7 +55,7 @@ class Channel(Protocol):
     async def cancel(self, number: Id, notification: Message) -> None:
         """Tell the server that a request is cancelled."""
 
-    def described(self, error: BaseException | None) -> str:
+    async def described(self, error: BaseException | None) -> str:
         """Return why the connection ended, for a sentence that begins with the server."""
 
 

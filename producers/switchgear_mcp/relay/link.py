@@ -12,8 +12,9 @@ from switchgear_http.principal import Principal, Role
 from switchgear_mcp.relay import hello, lists, several
 from switchgear_mcp.relay import message as rpc
 from switchgear_mcp.relay.calls import failed_result, no_answer, says_failed
+from switchgear_mcp.relay.connection import Finish
 from switchgear_mcp.relay.message import Id, Message, Raw
-from switchgear_mcp.relay.upstream import Finish, Upstream
+from switchgear_mcp.relay.upstream import Upstream
 from switchgear_schemas.enums import MAX_NAME_LENGTH
 from switchgear_schemas.ids import mint_metric_id
 
@@ -53,9 +54,7 @@ class Link:
         self.session_id = mint_metric_id() if session_id is None else session_id or None
         self.principal: Principal | None = None
         """Who the client is, over HTTP. None: the proxy's own user."""
-        self.upstreams = {
-            server.name: Upstream(server, self, limit_s=proxy.limit_s, most=proxy.most) for server in proxy.servers
-        }
+        self.upstreams = proxy.upstreams(self)
         self.tools: dict[str, list[str]] = {}
         """The names of the tools of each server, as clients know them, and as they were listed last."""
         self.stale: set[str] = set(self.upstreams)

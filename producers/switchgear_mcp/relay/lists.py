@@ -37,7 +37,7 @@ async def listed(link: Link, message: Message, headers: Mapping[str, str]) -> No
         return
     method = message.method or ""
     place, first = (upstream.server.name, method), "cursor" not in message.params
-    if upstream.late:  # the client must not wait again
+    if upstream.late and not upstream.down:  # the client must not wait again
         await link.side.send(_known(link, upstream, message, first=first), message.id)
         return
 

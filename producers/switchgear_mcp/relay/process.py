@@ -82,13 +82,13 @@ class Process:
         """Send the notification."""
         await self.send(notification, {})
 
-    def described(self, error: BaseException | None) -> str:
+    async def described(self, error: BaseException | None) -> str:
         """Return why the process ended."""
         if isinstance(error, AnswerOfNoRequestError):
             return f"was ended. {error}".rstrip(".")
         if self._process is None and isinstance(error, OSError) and error.strerror:
             return f"can't be started: {error.strerror}"
-        last = "" if self._stderr is None else self._hidden.line(self._stderr.last_line())
+        last = "" if self._stderr is None else self._hidden.line(await asyncio.to_thread(self._stderr.last_line))
         return f"has ended; the last line of its standard error is: {last}" if last else "has ended"
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from switchgear.client import Switchgear
 from switchgear.runtime.bounded_dict import BoundedDict
@@ -12,7 +13,7 @@ from switchgear_mcp.names import Names
 from switchgear_mcp.relay.calls import Calls
 from switchgear_mcp.relay.link import Link, Side
 from switchgear_mcp.relay.message import Raw
-from switchgear_mcp.relay.upstream import MOST_BYTES
+from switchgear_mcp.relay.upstream import MOST_BYTES, Client, MakeChannel, Upstream, channel_of
 from switchgear_mcp.servers import Server
 
 _MOST_LISTS: Final = 1_000
@@ -29,6 +30,8 @@ class Proxy:
         limit_s: The longest wait for a server's answer or for progress. None: the client's own limit.
         terminal_after: After this many refused calls of one client, answer with a protocol error. None: never.
         most: The most bytes of one message of a server.
+        clock: Returns seconds, for the pauses between connections.
+        make: Makes the way to a server.
     """
 
     def __init__(
@@ -39,7 +42,10 @@ class Proxy:
         limit_s: float | None = None,
         terminal_after: int | None = None,
         most: int = MOST_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+        make: MakeChannel = channel_of,
     ) -> None:
+        self._clock, self._make = clock, make
         self.servers, self.gear, self.limit_s, self.most = servers, gear, limit_s, most
         self.names = Names([server.name for server in servers])
         self.calls = Calls(gear, self.names, terminal_after=terminal_after)
@@ -56,6 +62,11 @@ class Proxy:
         found = Link(self, side, session_id)
         self.links.add(found)
         return found
+
+    def upstreams(self, client: Client) -> dict[str, Upstream]:
+        """Return a new client's servers by their names."""
+        given: dict[str, Any] = {"limit_s": self.limit_s, "most": self.most, "clock": self._clock, "make": self._make}
+        return {server.name: Upstream(server, client, **given) for server in self.servers}
 
     async def end(self, link: Link) -> None:
         """End a client's connections."""

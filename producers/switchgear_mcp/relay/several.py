@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from switchgear_mcp.relay import message as rpc
+from switchgear_mcp.relay.connection import Finish
 from switchgear_mcp.relay.message import Message
-from switchgear_mcp.relay.upstream import Finish, Upstream
+from switchgear_mcp.relay.upstream import Upstream
 
 if TYPE_CHECKING:
     from switchgear_mcp.relay.link import Link

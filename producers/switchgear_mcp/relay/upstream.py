@@ -10,16 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, NoReturn, Protocol
 
 from switchgear.runtime.backoff import Backoff
-from switchgear.runtime.throttled_log import BoundedLog
-from switchgear_mcp.errors import ServerDownError, ServerSilentError
+from switchgear_mcp.errors import ServerDownError, SessionGoneError
 from switchgear_mcp.hidden import Hidden
 from switchgear_mcp.relay import message as rpc
 from switchgear_mcp.relay.channel import MIB, Channel
+from switchgear_mcp.relay.connection import NO_HEADERS, Connection, Finish, Flight
 from switchgear_mcp.relay.message import Id, Message
 from switchgear_mcp.servers import CommandServer, Server
 from switchgear_schemas.visible import sentence
@@ -37,17 +37,8 @@ _STOP_LIMIT_S: Final = 4.8
 _MOST_SUBSCRIPTIONS: Final = 1_000
 _MOST_REASON: Final = 500
 _CALL: Final = "tools/call"
-_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 _OWN: Final = "switchgear-"
 """How the ids of the proxy's own requests begin."""
-_NO_HEADERS: Final[Mapping[str, str]] = {}
-
-Finish = Callable[["Message | Exception"], Awaitable[None]]
-"""Takes the answer to a request, or why there is none. It is called once, in the order of the answers."""
-
-
-class SessionGoneError(Exception):
-    """The server has forgotten the session, and has not looked at the request."""
 
 
 class Client(Protocol):
@@ -67,149 +58,6 @@ class Client(Protocol):
 
     async def lost(self, upstream: Upstream) -> None:
         """Note that a connection has ended: requests of the server need no answer."""
-
-
-class Flight:
-    """A request of the client that waits for its answer.
-
-    Attributes:
-        asked: The request as it came.
-        finish: Takes its end.
-        headers: Headers of the client's request, over HTTP.
-    """
-
-    __slots__ = ("asked", "finish", "headers", "sent", "timer", "token", "tried")
-
-    def __init__(self, asked: Message, finish: Finish, headers: Mapping[str, str]) -> None:
-        self.asked, self.finish, self.headers = asked, finish, headers
-        self.sent: Id = asked.id
-        """The id that the server knows."""
-        self.token: Id = rpc.plain(asked.meta.get("progressToken"))
-        """The token that the server knows."""
-        self.tried = False
-        """It was sent on a connection whose session the server had forgotten."""
-        self.timer: asyncio.TimerHandle | None = None
-
-
-class Connection:
-    """One connection, from its start to its end. It gets what the channel reads."""
-
-    def __init__(self, upstream: Upstream) -> None:
-        self.upstream = upstream
-        self.headers: Mapping[str, str] = _NO_HEADERS
-        self.flights: dict[Id, Flight] = {}
-        self.tokens: dict[Id, Flight] = {}
-        self.greeting: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        """The answer to ``initialize``."""
-        self.ready = asyncio.Event()
-        """It can be used, or it has ended."""
-        self.used = self.told = self.retired = self.ended = False
-        """It could be used; the server knows that the client is initialized; it is for the requests in flight alone; it has ended."""
-        self.gone = asyncio.Event()
-        """It has ended, and the reason is known."""
-        self.reason = ""
-        self._bad_lines = BoundedLog(log)
-        self.channel: Channel | None = None
-        self.task: asyncio.Task[None] | None = None
-
-    # -- what the channel reads ---------------------------------------------------------------------------------------
-
-    async def receive(self, message: Message, related: Id = None) -> None:
-        """Take a message of the server."""
-        if message.is_answer:
-            flight = self.take(message.id)
-            if flight is not None:
-                asked = flight.asked
-                await flight.finish(message if asked.id == message.id else message.changed(id=asked.fields["id"]))
-            return
-        known = None if related is None else self.flights.get(related)
-        if known is None and not message.is_request and _SUBSCRIPTION in message.meta:
-            known = self.flights.get(rpc.plain(message.meta[_SUBSCRIPTION]))
-            if known is not None and known.sent != known.asked.id:
-                meta = rpc.with_members(message.params["_meta"], **{_SUBSCRIPTION: known.asked.fields["id"]})
-                message = message.changed(params=rpc.with_members(message.fields["params"], _meta=meta))
-        if message.method == "notifications/progress":
-            found = self.tokens.get(rpc.plain(message.params.get("progressToken")))
-            if found is not None:
-                known, message = found, self._progress(found, message)
-        await self.upstream.client.receive(self.upstream, message, None if known is None else known.asked.id)
-
-    async def fail(self, number: Id, error: Exception) -> None:
-        """Let a request end without an answer."""
-        flight = self.take(number)
-        if flight is not None:
-            await self.upstream.failed(self, flight, error)
-
-    def skip(self, why: str) -> None:
-        """Note a line that is not a message."""
-        name = self.upstream.server.name
-        log.debug("%s: %s", name, why)
-        self._bad_lines.warning(f"The server {name} sent something that is not a message of MCP. It is skipped.")
-
-    # -- requests in flight -------------------------------------------------------------------------------------------
-
-    def add(self, flight: Flight) -> Message:
-        """Note a request that is about to be sent. Return it with an id and a progress token that no other one has."""
-        message = flight.asked
-        if message.id in self.flights:
-            flight.sent = self.upstream.own_id()
-            message = message.changed(id=flight.sent)
-        if flight.token is not None:
-            if flight.token in self.tokens:
-                flight.token = self.upstream.own_id()
-                meta = rpc.with_members(message.params.get("_meta"), progressToken=flight.token)
-                message = message.changed(params=rpc.with_members(message.fields["params"], _meta=meta))
-            self.tokens[flight.token] = flight
-        self.flights[flight.sent] = flight
-        self._set_timer(flight)
-        return message
-
-    def take(self, number: Id) -> Flight | None:
-        """Return a request that ends now, None if it isn't in flight any more."""
-        flight = self.flights.pop(number, None)
-        if flight is not None:
-            if flight.token is not None:
-                self.tokens.pop(flight.token, None)
-            if flight.timer is not None:
-                flight.timer.cancel()
-            if self.retired and not self.flights and self.task is not None:
-                self.task.cancel()
-        return flight
-
-    def find(self, number: Id) -> Flight | None:
-        """Return a request in flight by the id that the client knows."""
-        found = self.flights.get(number)
-        if found is not None and found.asked.id == number:
-            return found
-        return next((each for each in self.flights.values() if each.asked.id == number), None)
-
-    def _progress(self, flight: Flight, message: Message) -> Message:
-        self._set_timer(flight)  # progress extends the limit
-        token = flight.asked.meta["progressToken"]
-        if rpc.plain(token) == flight.token:
-            return message
-        return message.changed(params=rpc.with_members(message.fields["params"], progressToken=token))
-
-    def _set_timer(self, flight: Flight) -> None:
-        limit = self.upstream.limit_s
-        if limit is None or flight.asked.method == "initialize":  # a server may wait for a login when it starts
-            return
-        if flight.timer is not None:
-            flight.timer.cancel()
-        loop = asyncio.get_running_loop()
-        flight.timer = loop.call_later(limit, lambda: self.upstream.in_background(self._expire(flight)))
-
-    async def _expire(self, flight: Flight) -> None:
-        if self.take(flight.sent) is None:
-            return
-        limit = self.upstream.limit_s
-        await flight.finish(
-            ServerSilentError(f"The server {self.upstream.server.name} did not answer within {limit:g} s.")
-        )
-        if self.channel is not None:
-            params = {"requestId": flight.sent, "reason": f"The proxy's limit of {limit:g} s is over."}
-            with suppress(ConnectionError):
-                await self.channel.cancel(flight.sent, rpc.notification("notifications/cancelled", params))
 
 
 MakeChannel = Callable[[Server, Connection, int, Hidden], Channel]
@@ -280,7 +128,7 @@ class Upstream:
 
     # -- what the client sends ----------------------------------------------------------------------------------------
 
-    async def request(self, message: Message, finish: Finish, headers: Mapping[str, str] = _NO_HEADERS) -> None:
+    async def request(self, message: Message, finish: Finish, headers: Mapping[str, str] = NO_HEADERS) -> None:
         """Send a request of the client. Its end goes to ``finish``: it may come before this returns.
 
         Args:
@@ -291,7 +139,7 @@ class Upstream:
         """
         await self._send(Flight(message, finish, headers))
 
-    async def ask(self, method: str, params: Any = None, headers: Mapping[str, str] = _NO_HEADERS) -> Message:
+    async def ask(self, method: str, params: Any = None, headers: Mapping[str, str] = NO_HEADERS) -> Message:
         """Send a request of the proxy itself, and return the answer.
 
         Raises:
@@ -309,7 +157,7 @@ class Upstream:
         await self.request(rpc.request(self.own_id(), method, params), finish, headers)
         return await answered
 
-    async def notify(self, message: Message, headers: Mapping[str, str] = _NO_HEADERS) -> None:
+    async def notify(self, message: Message, headers: Mapping[str, str] = NO_HEADERS) -> None:
         """Send a notification or an answer of the client, if there is a connection."""
         if message.method == "notifications/initialized":
             self.initialized = message
@@ -349,7 +197,7 @@ class Upstream:
 
     # -- connections --------------------------------------------------------------------------------------------------
 
-    def begin(self, headers: Mapping[str, str] = _NO_HEADERS) -> Connection | None:
+    def begin(self, headers: Mapping[str, str] = NO_HEADERS) -> Connection | None:
         """Connect in the background, if there is no connection. Return it, None while a failure is too recent."""
         connection = self._connection
         if connection is None:
@@ -362,7 +210,7 @@ class Upstream:
             connection.task = asyncio.create_task(self._run(connection))
         return connection
 
-    async def connect(self, method: str = "", headers: Mapping[str, str] = _NO_HEADERS) -> Connection:
+    async def connect(self, method: str = "", headers: Mapping[str, str] = NO_HEADERS) -> Connection:
         """Return a connection that can be used.
 
         Args:
@@ -387,7 +235,7 @@ class Upstream:
         with suppress(ServerDownError):
             await self.connect()
 
-    async def greet(self, hello: Message, headers: Mapping[str, str] = _NO_HEADERS) -> asyncio.Future[Message] | None:
+    async def greet(self, hello: Message, headers: Mapping[str, str] = NO_HEADERS) -> asyncio.Future[Message] | None:
         """Begin the handshake. Return the future answer of the server, None while a failure is too recent."""
         self.hello = hello
         had = self._connection
@@ -463,7 +311,7 @@ class Upstream:
             error = caught
         connection.ended = True
         if not connection.reason and self._connection is connection:
-            text = await asyncio.to_thread(connection.channel.described, error)
+            text = await connection.channel.described(error)
             connection.reason = sentence(self._hidden.hide(text))
         self._lost(connection)
         connection.ready.set()
