@@ -26,7 +26,7 @@ def environment(**more: str) -> dict[str, str]:
     """Return an environment without the settings of the person who runs the tests."""
     paths = [str(ROOT / folder) for folder in ("schemas", "producers", "stream", "sinks", "deploy", "")]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SWITCHGEAR_")}
-    return {**kept, "PYTHONPATH": os.pathsep.join(paths), "SWITCHGEAR_MCP_RELAY": "1", **more}
+    return {**kept, "PYTHONPATH": os.pathsep.join(paths), **more}
 
 
 @asynccontextmanager

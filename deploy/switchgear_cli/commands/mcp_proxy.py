@@ -15,6 +15,7 @@ from cyclopts.validators import Number
 from switchgear_cli.hook.install import own_command
 from switchgear_cli.logs import configure_client_logging
 from switchgear_mcp import servers as known
+from switchgear_mcp.channel import MIB
 from switchgear_mcp.environment import passed_on
 from switchgear_mcp.examine import examined
 from switchgear_mcp.wrap import Report, unwrap_file, wrap_file
@@ -24,8 +25,8 @@ from switchgear_schemas.settings import load_settings
 if TYPE_CHECKING:
     from switchgear_mcp.servers import Server
 
-_LOUD: Final = ("fastmcp", "httpx2", "mcp.client", "mcp.server")
-_MODULES: Final = frozenset({"fastmcp", "mcp", "mcp_types", "httpx2", "uvicorn", "anyio"})
+_LOUD: Final = ("httpx2", "httpcore2")
+_MODULES: Final = frozenset({"httpx2", "uvicorn", "starlette", "anyio"})
 
 
 def mcp_proxy(
@@ -98,31 +99,22 @@ def mcp_proxy(
     given = Given(name, url or _variable("--url-env", url_env), (*header, *_variables(header_env)), env, forward_header)
     servers = _servers(words, given, config, only)
     address, chains = _host_and_port(http), _chains(fallback)
-    if os.environ.get("SWITCHGEAR_MCP_RELAY"):  # until the relay does everything
-        from switchgear_mcp.relay import run as relay  # noqa: PLC0415
-        from switchgear_mcp.relay import sessions as bounds  # noqa: PLC0415
-
-        relay.run(
-            relay.Options(
-                servers, settings, address, allowed_host, bounds.Sessions(max_sessions, session_idle), call_timeout,
-                terminal_after, chains, int(max_result * 1_048_576),
-            )
-        )  # fmt: skip
-        return 0
     try:
-        # FastMCP takes half a second to import.
-        from switchgear_mcp.front import Sessions  # noqa: PLC0415
-        from switchgear_mcp.run import Options, run  # noqa: PLC0415
+        from switchgear_mcp.run import Options, run  # noqa: PLC0415 - not to wrap a file
+        from switchgear_mcp.sessions import Sessions  # noqa: PLC0415
+
+        if any(isinstance(server, known.UrlServer) for server in servers):
+            import switchgear_mcp.address  # noqa: F401, PLC0415 - a client of HTTP takes time to import
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _MODULES:
             raise
         raise SwitchgearError(
-            "The proxy needs FastMCP, which is not installed.",
+            f"The proxy needs {error.name}, which is not installed.",
             hint="Install switchgear with its extra: switchgear[mcp-proxy].",
         ) from None
     _quiet_libraries()
-    sessions = Sessions(max_sessions, session_idle)
-    run(Options(servers, settings, address, allowed_host, sessions, call_timeout or 60.0, terminal_after, chains, max_result))
+    sessions, most = Sessions(max_sessions, session_idle), int(max_result * MIB)
+    run(Options(servers, settings, address, allowed_host, sessions, call_timeout, terminal_after, chains, most))
     return 0
 
 
@@ -141,8 +133,6 @@ def _quiet_libraries() -> None:
     """Leave out what the libraries log about failures of servers: the proxy logs a sentence itself."""
     for name in _LOUD:
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    logging.getLogger("fastmcp").handlers[:] = []
-    logging.getLogger("fastmcp").propagate = True
 
 
 def _servers(words: Sequence[str], given: Given, config: Path | None, only: Sequence[str]) -> Sequence[Server]:

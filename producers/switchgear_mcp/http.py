@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,11 +13,11 @@ from uuid import uuid4
 
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_http.middleware import principal_of
-from switchgear_mcp.relay import message as rpc
-from switchgear_mcp.relay.link import Link
-from switchgear_mcp.relay.message import Id, Message, parsed
-from switchgear_mcp.relay.proxy import Proxy
-from switchgear_mcp.relay.sessions import Sessions
+from switchgear_mcp import message as rpc
+from switchgear_mcp.link import Link
+from switchgear_mcp.message import Id, Message, parsed
+from switchgear_mcp.proxy import Proxy
+from switchgear_mcp.sessions import Sessions
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
 PATH: Final = "/mcp"
@@ -45,7 +44,7 @@ class _Stream:
     """The messages for one answer, or for a client's standing stream."""
 
     def __init__(self) -> None:
-        self._queue = asyncio.Queue[Message](16)
+        self._queue = asyncio.Queue[Message | None](16)
         self.closed = False
 
     async def put(self, message: Message) -> None:
@@ -59,7 +58,7 @@ class _Stream:
         await self._queue.put(message)
 
     async def get(self) -> Message | None:
-        """Return the next message, None after a while without one."""
+        """Return the next message. None: there was none for a while, or the stream is closed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(PING_S):
                 return await self._queue.get()
@@ -70,6 +69,7 @@ class _Stream:
         self.closed = True
         while not self._queue.empty():
             self._queue.get_nowait()
+        self._queue.put_nowait(None)
 
 
 class HttpSide:
@@ -121,7 +121,7 @@ class _Session:
         self.link, self.side, self.who = link, side, who
         self.used = 0
         """Requests in progress, and open streams."""
-        self.since = time.monotonic()
+        self.since = asyncio.get_running_loop().time()
         """The end of the last one."""
 
 
@@ -145,7 +145,7 @@ class HttpFront:
         pause = max(0.05, min(1.0, self._bounds.idle_s / 4))
         while True:
             await asyncio.sleep(pause)
-            now = time.monotonic()
+            now = asyncio.get_running_loop().time()
             for number, session in list(self.sessions.items()):
                 if not session.used and now - session.since >= self._bounds.idle_s:
                     await self._end(number)
@@ -258,12 +258,12 @@ class HttpFront:
         """Pass a request on and send its answer, with what comes before it. Return whether the answer is an error."""
         stream = session.side.streams[sent.id] = _Stream()
         session.used += 1
-        gone = asyncio.ensure_future(request.gone())
+        watching = asyncio.ensure_future(request.close_when_gone(stream))
         working = asyncio.ensure_future(session.link.handle(sent, request.headers))
         try:
-            return await self._answer(request, stream, asked, sent, headers, gone, modern=modern)
+            return await self._answer(request, stream, asked, sent, headers, modern=modern)
         finally:
-            gone.cancel()
+            watching.cancel()
             working.cancel()
             stream.close()
             if session.side.streams.get(sent.id) is stream:
@@ -272,7 +272,7 @@ class HttpFront:
                 params = {"requestId": sent.id, "reason": "The client has closed the stream."}
                 await session.link.cancel_if_open(sent.id, rpc.notification("notifications/cancelled", params))
             session.used -= 1
-            session.since = time.monotonic()
+            session.since = asyncio.get_running_loop().time()
 
     async def _answer(
         self,
@@ -281,18 +281,14 @@ class HttpFront:
         asked: Message,
         sent: Message,
         headers: list[tuple[bytes, bytes]],
-        gone: asyncio.Future[None],
         *,
         modern: bool,
     ) -> bool:
         streaming = False
         while True:
-            next_one = asyncio.ensure_future(stream.get())
-            await asyncio.wait({next_one, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not next_one.done():
-                next_one.cancel()
+            message = await stream.get()
+            if stream.closed:
                 return False
-            message = next_one.result()
             ends = message is not None and message.is_answer
             if message is not None:
                 message = _restored(message, asked, sent)
@@ -317,28 +313,25 @@ class HttpFront:
             return
         stream = session.side.open()
         session.used += 1
-        gone = asyncio.ensure_future(request.gone())
+        watching = asyncio.ensure_future(request.close_when_gone(stream))
         try:
             await request.start(200, [*_EVENTS])
             for message in session.side.waiting():
                 await request.more(_event(message))
-            while not stream.closed:
-                next_one = asyncio.ensure_future(stream.get())
-                await asyncio.wait({next_one, gone}, return_when=asyncio.FIRST_COMPLETED)
-                if not next_one.done():
-                    next_one.cancel()
+            while True:
+                found = await stream.get()
+                if stream.closed:
                     break
-                found = next_one.result()
                 await request.more(b": ping\r\n\r\n" if found is None else _event(found))
             with suppress(OSError):
                 await request.more(b"", end=True)
         finally:
-            gone.cancel()
+            watching.cancel()
             stream.close()
             if session.side.standing is stream:
                 session.side.standing = None
             session.used -= 1
-            session.since = time.monotonic()
+            session.since = asyncio.get_running_loop().time()
 
 
 def _restored(message: Message, asked: Message, sent: Message) -> Message:
@@ -403,10 +396,11 @@ class _Request:
             return None
         return found[0]
 
-    async def gone(self) -> None:
-        """Wait until the client has closed the connection."""
+    async def close_when_gone(self, stream: _Stream) -> None:
+        """Close a stream when the client has closed the connection."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
+        stream.close()
 
     async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """Begin an answer."""

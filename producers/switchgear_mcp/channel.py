@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from switchgear_mcp.relay.message import Id, Message
+from switchgear_mcp.message import Id, Message
 
 MIB: Final = 1_048_576
 

@@ -6,8 +6,8 @@ import asyncio
 import json
 
 from switchgear import BreakerPolicy, FunctionHooks
-from switchgear_mcp.relay.message import parsed
-from switchgear_mcp.relay.proxy import Proxy
+from switchgear_mcp.message import parsed
+from switchgear_mcp.proxy import Proxy
 from switchgear_mcp.servers import CommandServer
 from tests.support.local_client import local_client
 
@@ -82,6 +82,7 @@ ANSWERS = {
             "serverInfo": {"name": "s", "version": "2"},
         }
     },
+    "ping": {"result": {}},
     "tools/list": {"result": {"tools": TOOLS}},
 }
 

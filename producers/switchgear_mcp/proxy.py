@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from switchgear.client import Switchgear
-from switchgear.runtime.bounded_dict import BoundedDict
+from switchgear_mcp.link import Link
 from switchgear_mcp.names import Names
-from switchgear_mcp.relay.calls import Calls
-from switchgear_mcp.relay.link import Link, Side
-from switchgear_mcp.relay.message import Raw
-from switchgear_mcp.relay.upstream import MOST_BYTES, Client, MakeChannel, Upstream, channel_of
 from switchgear_mcp.servers import Server
-
-_MOST_LISTS: Final = 1_000
+from switchgear_mcp.state import Shared, Side
+from switchgear_mcp.upstream import MOST_BYTES, Client, MakeChannel, Upstream, channel_of
 
 
 class Proxy:
@@ -45,28 +41,24 @@ class Proxy:
         clock: Callable[[], float] = time.monotonic,
         make: MakeChannel = channel_of,
     ) -> None:
-        self._clock, self._make = clock, make
-        self.servers, self.gear, self.limit_s, self.most = servers, gear, limit_s, most
-        self.names = Names([server.name for server in servers])
-        self.calls = Calls(gear, self.names, terminal_after=terminal_after)
+        self._given: dict[str, Any] = {"limit_s": limit_s, "most": most, "clock": clock, "make": make}
+        self.shared = Shared(servers, gear, terminal_after)
+        self.most = most
         self.links: set[Link] = set()
-        self.greetings: dict[str, Raw] = {}
-        """The last answer of each server to ``initialize``, for clients that come while it is down."""
-        self.known = BoundedDict[tuple[str, str], Raw](_MOST_LISTS)
-        """The last first page of each list of the only server, likewise."""
-        self.parts = BoundedDict[tuple[str, str], list[Raw]](_MOST_LISTS)
-        """The last list of each of several servers, likewise."""
+
+    @property
+    def names(self) -> Names:
+        """The names of servers and tools."""
+        return self.shared.names
 
     def link(self, side: Side, session_id: str | None = None) -> Link:
         """Return a new client's connections."""
-        found = Link(self, side, session_id)
+        found = Link(self.shared, side, self._upstreams, session_id)
         self.links.add(found)
         return found
 
-    def upstreams(self, client: Client) -> dict[str, Upstream]:
-        """Return a new client's servers by their names."""
-        given: dict[str, Any] = {"limit_s": self.limit_s, "most": self.most, "clock": self._clock, "make": self._make}
-        return {server.name: Upstream(server, client, **given) for server in self.servers}
+    def _upstreams(self, client: Client) -> dict[str, Upstream]:
+        return {server.name: Upstream(server, client, **self._given) for server in self.shared.servers}
 
     async def end(self, link: Link) -> None:
         """End a client's connections."""

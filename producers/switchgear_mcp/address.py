@@ -13,13 +13,13 @@ import httpx2
 
 from switchgear.classify.waits import from_headers
 from switchgear_mcp import forwarding
+from switchgear_mcp import message as rpc
+from switchgear_mcp.channel import Receiver, larger
 from switchgear_mcp.errors import AnswerTooLargeError, ServerDownError, ServerStatusError, SessionGoneError
+from switchgear_mcp.events import Event, Events
 from switchgear_mcp.hidden import Hidden
-from switchgear_mcp.relay import message as rpc
-from switchgear_mcp.relay.channel import Receiver, larger
-from switchgear_mcp.relay.events import Event, Events
-from switchgear_mcp.relay.message import Id, Message, parsed
-from switchgear_mcp.relay.request_headers import of_message
+from switchgear_mcp.message import Id, Message, parsed
+from switchgear_mcp.request_headers import of_message
 from switchgear_mcp.servers import UrlServer
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
@@ -77,7 +77,7 @@ class Address:
         self._lost: asyncio.Future[None] | None = None
 
     async def run(self, opened: Callable[[], None]) -> None:
-        """Serve until the address can't be reached. See :class:`~switchgear_mcp.relay.channel.Channel`."""
+        """Serve until the address can't be reached. See :class:`~switchgear_mcp.channel.Channel`."""
         self._lost = asyncio.get_running_loop().create_future()
         opened()
         try:
@@ -126,7 +126,7 @@ class Address:
     # -- requests -----------------------------------------------------------------------------------------------------
 
     def _start(self, work: Any) -> asyncio.Task[Any]:
-        task = asyncio.ensure_future(work)
+        task: asyncio.Task[Any] = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -151,7 +151,7 @@ class Address:
             return
         try:
             await self._answered(message, number, response)
-        except httpx2.HTTPError as error:
+        except (httpx2.HTTPError, httpx2.StreamError) as error:
             await self._fail(number, self._cut(error))
         except _TooLargeError:
             await self._fail(number, AnswerTooLargeError(larger(self._server.name, self._most)))

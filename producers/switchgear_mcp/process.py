@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
+from switchgear_mcp.channel import Receiver, larger
 from switchgear_mcp.environment import environment_of
 from switchgear_mcp.errors import AnswerTooLargeError
 from switchgear_mcp.hidden import Hidden
-from switchgear_mcp.message_size import TooLarge
-from switchgear_mcp.relay.channel import Receiver, larger
-from switchgear_mcp.relay.lines import Lines
-from switchgear_mcp.relay.message import Id, Message, parsed
+from switchgear_mcp.lines import Lines, TooLarge
+from switchgear_mcp.message import Id, Message, parsed
 from switchgear_mcp.servers import CommandServer
 
 _PIECE: Final = 262_144
@@ -49,7 +48,7 @@ class Process:
         self._stderr: _Stderr | None = None
 
     async def run(self, opened: Callable[[], None]) -> None:
-        """Start the server, and read until it ends. See :class:`~switchgear_mcp.relay.channel.Channel`."""
+        """Start the server, and read until it ends. See :class:`~switchgear_mcp.channel.Channel`."""
         self._stderr = _Stderr()
         try:
             process = self._process = await asyncio.create_subprocess_exec(

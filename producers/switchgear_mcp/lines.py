@@ -2,9 +2,37 @@
 
 from __future__ import annotations
 
-from switchgear_mcp.message_size import TooLarge
+import re
+from typing import Final
 
-_KEPT = 4_096
+_KEPT: Final = 4_096
+_ID: Final = rb'"id"\s*:\s*(?P<id>[0-9]{1,18}|"[^"\\]{1,200}")\s*'
+_VERSION: Final = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
+_FIRST: Final = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb",\s*)?" + _ID + rb"[,}]")
+_LAST: Final = re.compile(rb"[,{]\s*" + _ID + rb"(?:,\s*" + _VERSION + rb")?\}\s*\Z")
+_ASKS: Final = re.compile(
+    rb"\s*\{\s*(?:" + _VERSION + rb",\s*)?(?:" + _ID.replace(b"?P<id>", b"?:") + rb",\s*)?\"method\""
+)
+"""The beginning of a request or a notification, which answers nothing."""
+
+
+class TooLarge:
+    """A message that was left out. Its beginning and its end were kept, to find out which request it answers.
+
+    Args:
+        first: The beginning.
+        last: The end.
+    """
+
+    def __init__(self, first: bytes, last: bytes) -> None:
+        self.asks = _ASKS.match(first) is not None
+        """Whether it is a request or a notification."""
+        found = None if self.asks else _FIRST.match(first) or _LAST.search(last)
+        given = None if found is None else found["id"].decode(errors="replace")
+        self.request: int | str | None = None
+        """The id of the request that it answers. None if it isn't known."""
+        if given is not None:
+            self.request = given[1:-1] if given.startswith('"') else int(given)
 
 
 class Lines:

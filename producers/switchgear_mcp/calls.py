@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any, Final
 
 from switchgear.classify.tool_failure import META_KEY
@@ -11,22 +10,16 @@ from switchgear.client import Switchgear
 from switchgear.integrations.mcp_results import RUN_ENDS, last_words
 from switchgear.integrations.tool_calls import RefusedCall, StartedCall, ToolCalls
 from switchgear.runtime.bounded_dict import BoundedDict
-from switchgear.runtime.throttled_log import Throttle
+from switchgear_mcp import message as rpc
 from switchgear_mcp.errors import ServerDownError, ServerError, ServerSilentError
+from switchgear_mcp.message import Message, Raw
 from switchgear_mcp.names import Names
-from switchgear_mcp.relay import message as rpc
-from switchgear_mcp.relay.message import Message, Raw
-from switchgear_schemas.enums import MAX_NAME_LENGTH
-from switchgear_schemas.visible import name as visible_name
 
-log: Final = logging.getLogger("switchgear.mcp_proxy")
 VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 """In ``_meta`` of each request of the protocol without a handshake."""
 _MOST_TOOLS: Final = 10_000
 _MOST_READ: Final = 4 * 1_048_576
 """The most bytes of a failed result that are read to find its class."""
-_ONCE_S: Final = 24 * 3600.0
-_SHOWN: Final = 60
 _TIMED_OUT: Final = ("timed out", "timeout")
 """In the reason of a cancellation, if the client's own limit was over. The SDKs in Python and TypeScript write the first."""
 
@@ -45,7 +38,6 @@ class Calls:
         self.calls = ToolCalls(gear, circuit_of=names.circuit, terminal_after=terminal_after)
         self._known = BoundedDict[str, None](_MOST_TOOLS)
         self._others: tuple[str, ...] = ()
-        self._told = Throttle(_ONCE_S)
 
     # -- lists of tools -----------------------------------------------------------------------------------------------
 
@@ -64,19 +56,6 @@ class Calls:
     def available(self, names: list[str]) -> frozenset[str]:
         """Return the tools that may be called."""
         return frozenset(self.calls.available(names))
-
-    def usable(self, server: str, name: str) -> bool:
-        """Return whether a tool can have a circuit. Warn once of one that can't."""
-        if len(f"mcp:{server}:{name}") > MAX_NAME_LENGTH:
-            why = f"its name has {len(name):,} characters"
-        elif visible_name(name) != name:
-            why = "its name has invisible characters"
-        else:
-            return True
-        if self._told.admit((server, name[:_SHOWN], why)) is not None:
-            shown = visible_name(name[:_SHOWN]) + ("…" if len(name) > _SHOWN else "")
-            log.warning('The tool "%s" of the server %s is left out: %s.', shown, server, why)
-        return False
 
     # -- a call -------------------------------------------------------------------------------------------------------
 

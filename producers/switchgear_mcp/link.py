@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from switchgear.integrations.tool_calls import RefusedCall, StartedCall
-from switchgear_http.principal import Principal, Role
-from switchgear_mcp.relay import hello, lists, several
-from switchgear_mcp.relay import message as rpc
-from switchgear_mcp.relay.calls import failed_result, no_answer, says_failed
-from switchgear_mcp.relay.connection import Finish
-from switchgear_mcp.relay.message import Id, Message, Raw
-from switchgear_mcp.relay.upstream import Upstream
+from switchgear_mcp import hello, lists, several
+from switchgear_mcp import message as rpc
+from switchgear_mcp.calls import failed_result, says_failed
+from switchgear_mcp.connection import Finish
+from switchgear_mcp.message import Id, Message, Raw
+from switchgear_mcp.state import ClientState, Shared, Side
+from switchgear_mcp.upstream import Client, Upstream
 from switchgear_schemas.enums import MAX_NAME_LENGTH
 from switchgear_schemas.ids import mint_metric_id
-
-if TYPE_CHECKING:
-    from switchgear_mcp.relay.proxy import Proxy
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
 GRACE_S: Final = 0.05
@@ -28,39 +25,26 @@ LIST_CHANGED: Final = tuple(f"notifications/{kind}/list_changed" for kind in ("t
 _SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 
 
-class Side(Protocol):
-    """The client's side of a connection."""
-
-    async def send(self, message: Message, related: Id = None) -> None:
-        """Send a message to the client, and wait until there is room for more.
-
-        Args:
-            message: The message.
-            related: The id of the client's request that it answers, or is about. None if that isn't known.
-        """
-
-
-class Link:
+class Link(ClientState):
     """One client, with its own connection to each server.
 
     Args:
-        proxy: What all clients share.
+        shared: What all clients share.
         side: Sends to the client.
+        upstreams: Returns its servers.
         session_id: Names the client for the limits of callers. None: a new name. Empty: it has no session.
     """
 
-    def __init__(self, proxy: Proxy, side: Side, session_id: str | None = None) -> None:
-        self.proxy, self.side = proxy, side
+    def __init__(
+        self,
+        shared: Shared,
+        side: Side,
+        upstreams: Callable[[Client], dict[str, Upstream]],
+        session_id: str | None = None,
+    ) -> None:
+        super().__init__(shared, side)
         self.session_id = mint_metric_id() if session_id is None else session_id or None
-        self.principal: Principal | None = None
-        """Who the client is, over HTTP. None: the proxy's own user."""
-        self.upstreams = proxy.upstreams(self)
-        self.tools: dict[str, list[str]] = {}
-        """The names of the tools of each server, as clients know them, and as they were listed last."""
-        self.stale: set[str] = set(self.upstreams)
-        """Servers whose tools have changed since, or were never listed to the end."""
-        self.offered: frozenset[str] | None = None
-        """The tools that the client knows of. None before its first list."""
+        self.upstreams = upstreams(self)
         self.greeted = False
         """The client has got its answer to the handshake."""
         self._taking: dict[Id, asyncio.Task[Any]] = {}
@@ -70,18 +54,7 @@ class Link:
         """Requests of servers that the client has not answered, with the ids that the servers know."""
         self._orphans: set[Id] = set()
         """Those whose servers have gone."""
-        self._listens: dict[Id, Raw] = {}
-        """Subscriptions to changes of the list of tools, in the protocol without a handshake: ids of their requests."""
         self._tasks: set[asyncio.Task[Any]] = set()
-
-    @property
-    def only(self) -> Upstream | None:
-        """The server, if there is one only."""
-        return next(iter(self.upstreams.values())) if len(self.upstreams) == 1 else None
-
-    def may_use(self, name: str) -> bool:
-        """Return whether the client's token allows a tool."""
-        return self.principal is None or self.principal.may(Role.EMIT, self.proxy.names.circuit(name))
 
     async def close(self) -> None:
         """End the connections to the servers."""
@@ -145,15 +118,6 @@ class Link:
         else:
             await upstream.request(message, self.finish(message), headers)
 
-    def finish(self, message: Message) -> Finish:
-        """Return what sends the end of a request to the client."""
-
-        async def finish(end: Message | Exception) -> None:
-            self._listens.pop(message.id, None)
-            await self.side.send(no_answer(message, end) if isinstance(end, Exception) else end, message.id)
-
-        return finish
-
     async def _answered(self, message: Message) -> None:
         if message.id in self._orphans:
             self._orphans.discard(message.id)
@@ -190,10 +154,10 @@ class Link:
             found = found or await upstream.cancel(number, message) is not None
         if not found and waiting is None and self.only is not None:
             await self.only.notify(message)
-        self._listens.pop(number, None)
+        self.listens.pop(number, None)
         call = self._calls.pop(number, None)
         if call is not None:
-            self.proxy.calls.cancelled(call, reason)
+            self.shared.calls.cancelled(call, reason)
         if waiting is not None:
             waiting.cancel()
 
@@ -205,12 +169,12 @@ class Link:
     # -- tool calls ---------------------------------------------------------------------------------------------------
 
     async def _call(self, message: Message, headers: Mapping[str, str]) -> None:
-        params, calls = message.params, self.proxy.calls
+        params, calls = message.params, self.shared.calls
         name = rpc.plain(params.get("name"))
         if not isinstance(name, str):
             await self._pass(message, headers)
             return
-        if len(self.proxy.names.circuit(name)) > MAX_NAME_LENGTH:
+        if len(self.shared.names.circuit(name)) > MAX_NAME_LENGTH:
             text = f"There is no tool with a name of {len(name):,} characters."
             await self.side.send(failed_result(message, text), message.id)
             return
@@ -239,14 +203,14 @@ class Link:
         async def finish(end: Message | Exception) -> None:
             if self._calls.get(message.id) is call:
                 del self._calls[message.id]
-            self.proxy.calls.ended(call, end)
+            self.shared.calls.ended(call, end)
             await self.side.send(failed_result(message, str(end)) if isinstance(end, Exception) else end, message.id)
 
         return finish
 
     async def _call_unknown(self, name: str, message: Message, headers: Mapping[str, str]) -> None:
         """Let the server answer that there is no such tool, unless the client asks again and again."""
-        calls = self.proxy.calls
+        calls = self.shared.calls
         refused = calls.calls.unknown(name, session_id=self.session_id)
         if refused is not None:
             await self.side.send(calls.refusal(message, refused, self.session_id), message.id)
@@ -260,7 +224,7 @@ class Link:
         await self._send_call(name, message, headers, finish)
 
     async def _send_call(self, name: str, message: Message, headers: Mapping[str, str], finish: Finish) -> None:
-        found = self.proxy.names.inner(name)
+        found = self.shared.names.inner(name)
         if found is None:
             text = f"{name} belongs to no server of this proxy."
             await finish(message.error(rpc.INVALID_PARAMS, text))
@@ -301,7 +265,7 @@ class Link:
 
     async def tools_changed(self) -> None:
         """Let the client list the tools again."""
-        for number in list(self._listens.values()):
+        for number in list(self.listens.values()):
             params = {"_meta": {_SUBSCRIPTION: number}}
             await self._send(rpc.notification(LIST_CHANGED[0], params), rpc.plain(number))
         if self.greeted:
@@ -338,12 +302,12 @@ class Link:
     def _listen(self, message: Message) -> None:
         wanted = rpc.members(message.params.get("notifications"))
         if rpc.plain(wanted.get("toolsListChanged")) is True:
-            self._listens[message.id] = message.fields["id"]
+            self.listens[message.id] = message.fields["id"]
 
     def _acknowledged(self, message: Message) -> Message:
         """Say that changes of the list of tools come, if the client wants them: the proxy has its own."""
         params = message.params
-        if rpc.plain(message.meta.get(_SUBSCRIPTION)) not in self._listens:
+        if rpc.plain(message.meta.get(_SUBSCRIPTION)) not in self.listens:
             return message
         honoured = rpc.with_members(params.get("notifications"), toolsListChanged=True)
         return message.changed(params=rpc.with_members(message.fields["params"], notifications=honoured))

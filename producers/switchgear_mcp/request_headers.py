@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from switchgear_mcp.relay import message as rpc
-from switchgear_mcp.relay.calls import VERSION_KEY
-from switchgear_mcp.relay.message import Message
+from switchgear_mcp import message as rpc
+from switchgear_mcp.calls import VERSION_KEY
+from switchgear_mcp.message import Message
 
 _NAMES: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _SAFE: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?|")

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from switchgear_mcp import message as rpc
+from switchgear_mcp.calls import no_answer
 from switchgear_mcp.errors import AnswerTooLargeError, ServerDownError, ServerSilentError, ServerStatusError
-from switchgear_mcp.relay import message as rpc
-from switchgear_mcp.relay.calls import no_answer
-from switchgear_mcp.relay.message import Message, Raw
-from switchgear_mcp.relay.upstream import Upstream
-
-if TYPE_CHECKING:
-    from switchgear_mcp.relay.link import Link
+from switchgear_mcp.message import Message, Raw
+from switchgear_mcp.state import ClientState
+from switchgear_mcp.upstream import Upstream
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
 KEYS: Final = {
@@ -29,7 +27,7 @@ _MOST_ENTRIES: Final = 10_000
 """Of a list. The rest is left out."""
 
 
-async def listed(link: Link, message: Message, headers: Mapping[str, str]) -> None:
+async def listed(link: ClientState, message: Message, headers: Mapping[str, str]) -> None:
     """Answer a request for a list."""
     upstream = link.only
     if upstream is None:
@@ -46,7 +44,7 @@ async def listed(link: Link, message: Message, headers: Mapping[str, str]) -> No
             end = _without(link, upstream, message, end, first=first)
         elif (result := end.fields.get("result")) is not None:
             if first:
-                link.proxy.known[place] = result
+                link.shared.known[place] = result
             if method == "tools/list":
                 end = _shown_tools(link, upstream, end, result, first=first)
         await link.side.send(end, message.id)
@@ -54,32 +52,31 @@ async def listed(link: Link, message: Message, headers: Mapping[str, str]) -> No
     await upstream.request(message, finish, headers)
 
 
-def _without(link: Link, upstream: Upstream, message: Message, error: Exception, *, first: bool) -> Message:
+def _without(link: ClientState, upstream: Upstream, message: Message, error: Exception, *, first: bool) -> Message:
     """Return the answer to a request for a list of a server that gave none: what was there before, or the error."""
     place = upstream.server.name, message.method or ""
-    if not upstream.works and place not in link.proxy.known:
+    if not upstream.works and place not in link.shared.known:
         return no_answer(message, error)
     log.warning("%s of %s shows what was there before. %s", message.method, upstream.server.name, error)
     return _known(link, upstream, message, first=first)
 
 
-def _known(link: Link, upstream: Upstream, message: Message, *, first: bool) -> Message:
+def _known(link: ClientState, upstream: Upstream, message: Message, *, first: bool) -> Message:
     method = message.method or ""
     empty = rpc.raw({KEYS[method]: []})
-    result = link.proxy.known.get((upstream.server.name, method), empty) if first else empty
+    result = link.shared.known.get((upstream.server.name, method), empty) if first else empty
     answer = message.answer(result)
     link.stale.add(upstream.server.name)
     return _shown_tools(link, upstream, answer, result, first=first) if method == "tools/list" else answer
 
 
-def _shown_tools(link: Link, upstream: Upstream, answer: Message, result: Raw, *, first: bool) -> Message:
+def _shown_tools(link: ClientState, upstream: Upstream, answer: Message, result: Raw, *, first: bool) -> Message:
     """Return a page of the only server's tools with those that may be called."""
     server, found = upstream.server.name, rpc.members(result)
     tools = rpc.elements(found.get("tools"))
     if tools is None:
         return answer
-    named = [(_name(tool), tool) for tool in tools]
-    usable = [(name, tool) for name, tool in named if name is None or link.proxy.calls.usable(server, name)]
+    usable = link.shared.entries.usable(server, "tools/list", tools, strict=False)
     allowed = [(name, tool) for name, tool in usable if name is None or link.may_use(name)]
     names = [name for name, _ in allowed if name is not None]
     if first:
@@ -88,8 +85,8 @@ def _shown_tools(link: Link, upstream: Upstream, answer: Message, result: Raw, *
         link.tools[server] = [*link.tools.get(server, []), *names][:_MOST_ENTRIES]
     if "nextCursor" not in found:
         link.stale.discard(server)
-    link.proxy.calls.remember(names)
-    available = link.proxy.calls.available(names)
+    link.shared.calls.remember(names)
+    available = link.shared.calls.available(names)
     link.offered = (link.offered or frozenset()) | available
     kept = [tool for name, tool in allowed if name is None or name in available]
     if len(kept) == len(tools):
@@ -102,11 +99,11 @@ def _name(entry: Raw) -> str | None:
     return found if isinstance(found, str) else None
 
 
-async def exists(link: Link, name: str, headers: Mapping[str, str]) -> bool:
+async def exists(link: ClientState, name: str, headers: Mapping[str, str]) -> bool:
     """Return whether there may be a tool with this name. The servers are asked if nobody has listed their tools."""
-    if link.proxy.calls.knows(name):
+    if link.shared.calls.knows(name):
         return True
-    found = link.proxy.names.inner(name)
+    found = link.shared.names.inner(name)
     if found is None:
         return False
     upstream = link.upstreams[found[0]]
@@ -118,7 +115,7 @@ async def exists(link: Link, name: str, headers: Mapping[str, str]) -> bool:
     return name in link.tools.get(found[0], ())
 
 
-async def refresh(link: Link, upstream: Upstream, headers: Mapping[str, str]) -> list[Raw]:
+async def refresh(link: ClientState, upstream: Upstream, headers: Mapping[str, str]) -> list[Raw]:
     """List the tools of a server.
 
     Raises:
@@ -126,13 +123,12 @@ async def refresh(link: Link, upstream: Upstream, headers: Mapping[str, str]) ->
     """
     server = upstream.server.name
     entries = await pages(upstream, "tools/list", headers)
-    usable = [(name, entry) for entry in entries if (name := _name(entry)) is not None]
-    shown = [(link.proxy.names.outer(server, name), name, entry) for name, entry in usable]
-    kept = [(outer, name, entry) for outer, name, entry in shown if link.proxy.calls.usable(server, name)]
-    allowed = [(outer, name, entry) for outer, name, entry in kept if link.may_use(outer)]
+    usable = link.shared.entries.usable(server, "tools/list", entries, strict=link.only is None)
+    shown = [(link.shared.names.outer(server, name), name, entry) for name, entry in usable if name is not None]
+    allowed = [(outer, name, entry) for outer, name, entry in shown if link.may_use(outer)]
     link.tools[server] = [outer for outer, _, _ in allowed]
     link.stale.discard(server)
-    link.proxy.calls.remember(link.tools[server])
+    link.shared.calls.remember(link.tools[server])
     return [entry if outer == name else rpc.with_members(entry, name=outer) for outer, name, entry in allowed]
 
 
@@ -165,38 +161,39 @@ async def pages(upstream: Upstream, method: str, headers: Mapping[str, str]) -> 
         page = rpc.members(answer.fields.get("result"))
         found += rpc.elements(page.get(KEYS[method])) or []
         cursor = page.get("nextCursor")
-        if not rpc.plain(cursor) or len(found) >= _MOST_ENTRIES:
+        if not isinstance(rpc.plain(cursor), str) or len(found) >= _MOST_ENTRIES:
             break
     return found[:_MOST_ENTRIES]
 
 
-async def _merged(link: Link, message: Message, headers: Mapping[str, str]) -> Message:
+async def _merged(link: ClientState, message: Message, headers: Mapping[str, str]) -> Message:
     """Return the whole lists of several servers as one."""
     method = message.method or ""
     parts = await asyncio.gather(*(_part(link, each, method, headers) for each in link.upstreams.values()))
     entries = [entry for part in parts for entry in part]
     if method == "tools/list":
         names = [name for entry in entries if (name := _name(entry)) is not None]
-        link.offered = link.proxy.calls.available(names)
+        link.offered = link.shared.calls.available(names)
         entries = [entry for entry in entries if _name(entry) in link.offered]
     return message.answer({KEYS[method]: entries})
 
 
-async def _part(link: Link, upstream: Upstream, method: str, headers: Mapping[str, str]) -> Sequence[Any]:
+async def _part(link: ClientState, upstream: Upstream, method: str, headers: Mapping[str, str]) -> Sequence[Any]:
     """Return a server's whole list, with the names that clients know."""
-    names, server = link.proxy.names, upstream.server.name
+    names, server = link.shared.names, upstream.server.name
     place = server, method
     try:
         if method == "tools/list":
             found = await refresh(link, upstream, headers)
         else:
-            found = await pages(upstream, method, headers)
-        link.proxy.parts[place] = found
+            entries = await pages(upstream, method, headers)
+            found = [entry for _, entry in link.shared.entries.usable(server, method, entries, strict=True)]
+        link.shared.parts[place] = found
     except (ListError, *FAILURES) as error:
         if isinstance(error, ListError) and error.code == rpc.METHOD_NOT_FOUND:
             return []
         log.warning("%s of %s shows what was there before. %s", method, server, error)
-        found = link.proxy.parts.get(place, [])
+        found = link.shared.parts.get(place, [])
         link.tools.setdefault(server, [name for entry in found if (name := _name(entry)) is not None])
     if method == "prompts/list":
         return [rpc.with_members(entry, name=names.outer(server, _name(entry) or "")) for entry in found]

@@ -9,8 +9,8 @@ import pytest
 
 from switchgear import BreakerPolicy
 from switchgear.classify.tool_failure import META_KEY
+from tests.support.mcp_worlds import ANSWERS, HELLO, TOOLS, World
 from tests.support.virtual_time import in_virtual_time
-from tests.unit.mcp.relay.worlds import ANSWERS, HELLO, TOOLS, World
 
 ODD = b'{"jsonrpc":"2.0", "id":7,"method":"vendor/do", "params":{"n":1E5,"half":"\\ud83d","big":12345678901234567890123},"extra":[]}'
 

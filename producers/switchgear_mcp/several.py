@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from switchgear_mcp.relay import message as rpc
-from switchgear_mcp.relay.connection import Finish
-from switchgear_mcp.relay.message import Message
-from switchgear_mcp.relay.upstream import Upstream
-
-if TYPE_CHECKING:
-    from switchgear_mcp.relay.link import Link
+from switchgear_mcp import message as rpc
+from switchgear_mcp.connection import Finish
+from switchgear_mcp.message import Message
+from switchgear_mcp.state import ClientState
+from switchgear_mcp.upstream import Upstream
 
 
-async def passed(link: Link, message: Message, headers: Mapping[str, str]) -> None:
+async def passed(link: ClientState, message: Message, headers: Mapping[str, str]) -> None:
     """Pass a request on to its server: by the name in front, by what was listed, else to one after the other."""
     params, method = message.params, message.method
     reference = rpc.members(params.get("ref"))
@@ -23,7 +20,7 @@ async def passed(link: Link, message: Message, headers: Mapping[str, str]) -> No
         await _to_all(link, message, headers)
     elif method == "prompts/get" or (method == "completion/complete" and "name" in reference):
         name = rpc.plain((params if method == "prompts/get" else reference).get("name"))
-        found = link.proxy.names.inner(str(name))
+        found = link.shared.names.inner(str(name))
         if found is None:
             text = f"{name} belongs to no server of this proxy."
             await link.side.send(message.error(rpc.INVALID_PARAMS, text), message.id)
@@ -34,12 +31,12 @@ async def passed(link: Link, message: Message, headers: Mapping[str, str]) -> No
         await link.upstreams[server].request(message, link.finish(message), headers)
     else:
         uri = rpc.plain((reference if method == "completion/complete" else params).get("uri"))
-        owner = link.proxy.names.owner_of(uri) if isinstance(uri, str) else None
+        owner = link.shared.names.owner_of(uri) if isinstance(uri, str) else None
         asked = list(link.upstreams.values()) if owner is None else [link.upstreams[owner]]
         await asked[0].request(message, _or_next(link, message, headers, asked[1:]), headers)
 
 
-def _or_next(link: Link, message: Message, headers: Mapping[str, str], others: Sequence[Upstream]) -> Finish:
+def _or_next(link: ClientState, message: Message, headers: Mapping[str, str], others: Sequence[Upstream]) -> Finish:
     """Return what passes a request to the next server if this one has no such thing."""
 
     async def finish(end: Message | Exception) -> None:
@@ -51,7 +48,7 @@ def _or_next(link: Link, message: Message, headers: Mapping[str, str], others: S
     return finish
 
 
-async def _to_all(link: Link, message: Message, headers: Mapping[str, str]) -> None:
+async def _to_all(link: ClientState, message: Message, headers: Mapping[str, str]) -> None:
     """Pass a request to all servers that can be used. The client gets an empty answer when all have answered."""
 
     async def one(upstream: Upstream) -> None:

@@ -1,1 +1,0 @@
-"""The proxy as a relay: messages pass as the bytes that came, and only tool calls and lists of tools are looked at."""
