@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final
 
 from switchgear.classify.tool_failure import META_KEY
@@ -60,15 +61,30 @@ class Calls:
     # -- a call -------------------------------------------------------------------------------------------------------
 
     async def begin(
-        self, name: str, params: dict[str, Raw], *, session_id: str | None, credential: str | None
+        self,
+        name: str,
+        params: dict[str, Raw],
+        *,
+        may_use: Callable[[str], bool] | None,
+        session_id: str | None,
+        credential: str | None,
     ) -> StartedCall | RefusedCall:
-        """Ask whether a call may be made now."""
+        """Ask whether a call may be made now, or one of the tool's fallbacks.
+
+        Args:
+            name: The tool, as clients know it.
+            params: The parameters of the request.
+            may_use: Whether the client may use a tool. None: it may use all.
+            session_id: Names the client for the limits of callers.
+            credential: What the client signs in with.
+        """
         goes_on = "inputResponses" in params or "requestState" in params
         given = rpc.plain(params.get("arguments"))
+        others = self._others if may_use is None else tuple(filter(may_use, self._others))
         return await self.calls.abegin(
             name,
             given=given if isinstance(given, dict) else {},
-            others=() if goes_on else self._others,  # another tool doesn't know what this one asked
+            others=() if goes_on else others,  # another tool doesn't know what this one asked
             session_id=session_id,
             credential=credential,
         )

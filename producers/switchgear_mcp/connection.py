@@ -94,6 +94,8 @@ class Connection:
             if flight is not None:
                 asked = flight.asked
                 await flight.finish(message if asked.id == message.id else message.changed(id=asked.fields["id"]))
+            elif message.id is None:  # an error whose request the server doesn't know
+                await self.upstream.received(message, related)
             return
         known = None if related is None else self.flights.get(related)
         if known is None and not message.is_request and _SUBSCRIPTION in message.meta:

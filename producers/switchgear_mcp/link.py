@@ -186,7 +186,14 @@ class Link(ClientState):
             await self._call_unknown(name, message, headers)
             return
         credential = headers.get("authorization") or headers.get("x-api-key")
-        call = await calls.begin(name, params, session_id=self.session_id, credential=credential)
+        limited = self.principal is not None and bool(self.principal.tools)
+        call = await calls.begin(
+            name,
+            params,
+            may_use=self.may_use if limited else None,
+            session_id=self.session_id,
+            credential=credential,
+        )
         if isinstance(call, RefusedCall):
             await self.side.send(calls.refusal(message, call, self.session_id), message.id)
             return
