@@ -13,6 +13,7 @@ from switchgear_mcp import message as rpc
 from switchgear_mcp.calls import failed_result, says_failed
 from switchgear_mcp.connection import Finish
 from switchgear_mcp.message import Id, Message, Raw
+from switchgear_mcp.request_headers import of_arguments
 from switchgear_mcp.state import ClientState, Shared, Side
 from switchgear_mcp.upstream import Client, Upstream
 from switchgear_schemas.enums import MAX_NAME_LENGTH
@@ -239,6 +240,9 @@ class Link(ClientState):
         server, inner = found
         if rpc.plain(message.params.get("name")) != inner:
             message = message.changed(params=rpc.with_members(message.fields["params"], name=inner))
+        repeated = self.shared.annotated.get((server, inner))
+        if repeated is not None and "mcp-protocol-version" not in headers:  # else the client has sent them
+            headers = {**headers, **of_arguments(repeated, rpc.plain(message.params.get("arguments")))}
         await self.upstreams[server].request(message, finish, headers)
 
     # -- what the servers send ----------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from switchgear_mcp import message as rpc
 from switchgear_mcp.calls import no_answer
 from switchgear_mcp.errors import AnswerTooLargeError, ServerDownError, ServerSilentError, ServerStatusError
 from switchgear_mcp.message import Message, Raw
+from switchgear_mcp.request_headers import annotated
 from switchgear_mcp.state import ClientState
 from switchgear_mcp.upstream import Upstream
 
@@ -78,6 +79,7 @@ def _shown_tools(link: ClientState, upstream: Upstream, answer: Message, result:
         return answer
     usable = link.shared.entries.usable(server, "tools/list", tools, strict=False)
     allowed = [(name, tool) for name, tool in usable if name is None or link.may_use(name)]
+    _note_headers(link, server, allowed)
     names = [name for name, _ in allowed if name is not None]
     if first:
         link.tools[server], link.offered = names, frozenset()
@@ -126,10 +128,17 @@ async def refresh(link: ClientState, upstream: Upstream, headers: Mapping[str, s
     usable = link.shared.entries.usable(server, "tools/list", entries, strict=link.only is None)
     shown = [(link.shared.names.outer(server, name), name, entry) for name, entry in usable if name is not None]
     allowed = [(outer, name, entry) for outer, name, entry in shown if link.may_use(outer)]
+    _note_headers(link, server, [(name, entry) for _, name, entry in allowed])
     link.tools[server] = [outer for outer, _, _ in allowed]
     link.stale.discard(server)
     link.shared.calls.remember(link.tools[server])
     return [entry if outer == name else rpc.with_members(entry, name=outer) for outer, name, entry in allowed]
+
+
+def _note_headers(link: ClientState, server: str, tools: Sequence[tuple[str | None, Raw]]) -> None:
+    for name, tool in tools:
+        if name is not None and (found := annotated(tool)):
+            link.shared.annotated[server, name] = found
 
 
 class ListError(Exception):

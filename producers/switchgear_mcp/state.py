@@ -49,6 +49,8 @@ class Shared:
         """The last answer of each server to ``initialize``, for clients that come while it is down."""
         self.known = BoundedDict[tuple[str, str], Raw](_MOST_LISTS)
         """The last first page of each list of the only server, likewise."""
+        self.annotated = BoundedDict[tuple[str, str], dict[tuple[str, ...], str]](_MOST_LISTS)
+        """By server and tool, the arguments that headers of HTTP repeat."""
         self.parts = BoundedDict[tuple[str, str], list[Raw]](_MOST_LISTS)
         """The last list of each of several servers, likewise."""
 
