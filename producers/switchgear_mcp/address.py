@@ -210,7 +210,7 @@ class Address:
         if status == _NOT_FOUND and self._session is not None:
             await self._fail(number, SessionGoneError())
             return
-        with suppress(ValueError, httpx2.HTTPError, _TooLargeError):
+        with suppress(ValueError, httpx2.HTTPError, httpx2.StreamError, _TooLargeError):
             for found in parsed(await self._body(response)):
                 if "error" in found.fields and number is not None:
                     await self._receiver.receive(found.changed(id=number), number)

@@ -292,9 +292,8 @@ class HttpFront:
             ends = message is not None and message.is_answer
             if message is not None:
                 message = _restored(message, asked, sent)
-            if message is not None and ends and not streaming:
-                status = _status(message) if modern else 200
-                await request.answer(status, message.line, [_JSON, *headers])
+            if message is not None and ends and modern and not streaming:
+                await request.answer(_status(message), message.line, [_JSON, *headers])
                 return "error" in message.fields
             if not streaming:
                 await request.start(200, [*_EVENTS, *headers])

@@ -107,7 +107,7 @@ async def test_the_session_and_the_version_of_the_handshake_are_in_each_request_
         method = json.loads(request.content).get("method") if request.content else None
         if method == "initialize":
             return httpx2.Response(
-                200, headers={**JSON, "mcp-session-id": "s1"}, content=answer(protocolVersion="2025-06-18")
+                200, headers={**JSON, "mcp-session-id": "s1"}, content=pieces(answer(protocolVersion="2025-06-18"))
             )
         return httpx2.Response(405 if request.method == "GET" else 202)
 

@@ -60,12 +60,13 @@ async def until(condition):
             await asyncio.sleep(0.01)
 
 
-async def test_each_session_has_its_own_connection_to_the_server_and_an_answer_alone_is_json(clients):
+async def test_each_session_has_its_own_connection_to_the_server_and_answers_are_streams(clients):
     first, second = await clients.session(), await clients.session()
     assert len(clients.world.connections) == 2
     answer = await clients.post({"id": 1, "method": "tools/list"}, **first)
-    assert answer.headers["content-type"] == "application/json"
-    assert [each["name"] for each in answer.json()["result"]["tools"]] == ["echo", "search"]
+    assert answer.headers["content-type"] == "text/event-stream"
+    (found,) = events(answer)
+    assert [each["name"] for each in found["result"]["tools"]] == ["echo", "search"]
     assert first != second
 
 
