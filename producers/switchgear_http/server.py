@@ -87,7 +87,7 @@ def make_server(app: Any, connections: Connections | None = None, tls: Mapping[s
 def collect_seldom() -> None:
     """Look for garbage seldom, and never in what the start has made. Call it when the server is ready.
 
-    A request makes some thousand objects, hardly one of them in a cycle. Looking through them took a tenth of a gateway's time. Looking
+    A request or a batch makes some thousand objects, hardly one of them in a cycle. Looking through them took a tenth of a gateway's time. Looking
     through all that the program has loaded takes 100 ms, in which no client of a stream gets a change.
     """
     gc.collect()

@@ -75,8 +75,7 @@ async def run_sink(
                 settings.kafka,
                 settings.topics,
                 WriterMetrics(registry),
-                limits=limits
-                or WriterLimits(batch_rows=settings.sink_batch_max_rows, batch_age_s=settings.sink_batch_max_age_s),
+                limits=limits or WriterLimits.of(settings),
                 instance_id=instance_id or _instance_of(store),
                 rewind=rewind,
             )

@@ -26,5 +26,5 @@ def end_at_crashes() -> None:
     for number in _CRASHES:
         library.signal(int(number), None)
     if not faulthandler.is_enabled():
-        with contextlib.suppress(RuntimeError, ValueError, OSError):  # there is no standard error
+        with contextlib.suppress(RuntimeError, ValueError, OSError):  # standard error is closed
             faulthandler.enable()

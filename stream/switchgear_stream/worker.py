@@ -22,6 +22,7 @@ from switchgear.fleet import FleetFold
 from switchgear.fleet.registry import Limits
 from switchgear.policies import PolicySet
 from switchgear_http.serve import stop_on_signals
+from switchgear_http.server import collect_seldom
 from switchgear_schemas import BrokerUnavailableError, SettingsError, SwitchgearError
 from switchgear_schemas.settings import Settings
 from switchgear_stream.app import WorkerApp, build_app
@@ -106,6 +107,7 @@ async def _run(settings: Settings, instance_id: str | None) -> int:
     _attach(app, topic, owner)
     probes = probes_of(owner, monitor, metrics)
     async with serving_probes(probes, settings.worker_http), _started(publisher, settings):
+        collect_seldom()
         tasks = {
             asyncio.create_task(watchdog.run()): "watchdog",
             asyncio.create_task(monitor.run()): "health monitor",

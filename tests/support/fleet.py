@@ -56,6 +56,7 @@ class World:
     policies: OnePolicy = field(default_factory=OnePolicy)
     late_after_s: float = 300
     limits: Limits = field(default_factory=Limits)
+    fold_type: type[FleetFold] = FleetFold
     log: dict[tuple[str, int], list[Message]] = field(default_factory=lambda: defaultdict(list))
     rows: dict[bytes, bytes] = field(default_factory=dict)
     circuits: list[bytes] = field(default_factory=list)
@@ -70,7 +71,7 @@ class World:
 
     def start(self) -> None:
         """Start a new worker on the durable state, as after a crash."""
-        self.fold = FleetFold(
+        self.fold = self.fold_type(
             self.rows, self.policies, partitions=self.partitions, late_after_s=self.late_after_s, limits=self.limits
         )
         newest: dict[str, PublishedCircuit] = {}

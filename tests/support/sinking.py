@@ -147,7 +147,7 @@ class Sinking:
     def idle(self) -> bool:
         """No batch waits or is being inserted. A row is visible a moment before its rollups."""
         assignment = self.writer.assignment
-        return assignment is not None and not any(each.held_bytes for each in assignment.writers.values())
+        return assignment is not None and not assignment.held_bytes
 
     async def until_count(self, count: int, table: str = "tool_metrics", limit_s: float = WAIT_S) -> None:
         async def reached() -> bool:

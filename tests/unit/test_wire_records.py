@@ -10,7 +10,6 @@ import msgspec
 
 from switchgear.follower.view import decode_view
 from switchgear_alerts.facts import read_circuit
-from switchgear_api.console.records import decode_record
 from switchgear_schemas import Circuit
 from switchgear_schemas.wire import decode_execution
 from switchgear_sinks.writer.rows import CircuitRows, ExecutionRows
@@ -100,18 +99,19 @@ def test_the_sink_makes_a_row_of_each_stored_execution_but_reports_of_overdue_ca
 @table("path", CIRCUITS, ids=named)
 def test_processes_and_the_console_read_in_a_stored_circuit_what_the_model_reads(path):
     wanted = Circuit.from_bytes(path.read_bytes())
-    for read in (decode_view, decode_record):
-        found = read(path.read_bytes())
-        assert found.changed_at == wanted.changed_at.timestamp()
-        assert found.open_until == (None if wanted.open_until is None else wanted.open_until.timestamp())
-        assert [each.expires_at for each in found.leases] == [each.expires_at.timestamp() for each in wanted.leases]
-        for name in ("circuit_id", "tool_name", "family", "scope", "state", "version", "generation", "attempt"):
-            assert getattr(found, name) == getattr(wanted, name), name
-        for name in ("admitted_share", "permits_left", "last_error", "last_error_class", "mode", "fallback", "target"):
-            assert getattr(found, name) == getattr(wanted, name), name
-        assert wanted.cause is not None
-        for name in ("rule", "value", "threshold", "sample", "actor", "reason"):
-            assert getattr(found.cause, name) == getattr(wanted.cause, name), name
+    found = decode_view(path.read_bytes())
+    assert found.changed_at == wanted.changed_at.timestamp()
+    for name in ("open_until", "stands_until"):
+        instant = getattr(wanted, name)
+        assert getattr(found, name) == (None if instant is None else instant.timestamp()), name
+    assert [each.expires_at for each in found.leases] == [each.expires_at.timestamp() for each in wanted.leases]
+    for name in ("circuit_id", "tool_name", "family", "scope", "state", "version", "generation", "attempt"):
+        assert getattr(found, name) == getattr(wanted, name), name
+    for name in ("admitted_share", "permits_left", "last_error", "last_error_class", "mode", "fallback", "target"):
+        assert getattr(found, name) == getattr(wanted, name), name
+    assert wanted.cause is not None
+    for name in ("rule", "value", "threshold", "sample", "actor", "reason"):
+        assert getattr(found.cause, name) == getattr(wanted.cause, name), name
 
 
 @table("path", CIRCUITS, ids=named)

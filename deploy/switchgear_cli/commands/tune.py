@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from switchgear.policies import PolicySet
 from switchgear_api.replay.history import HistoryLine, read_history
 from switchgear_cli.operate.options import CommandOptions, NameOptions
-from switchgear_cli.operate.run import send, set_policy
+from switchgear_cli.operate.run import set_policies, set_policy
 from switchgear_cli.reads import output
 from switchgear_cli.reads.client import connect
 from switchgear_cli.reads.history import stored_history, stored_tools
@@ -207,8 +207,7 @@ def _apply(found: Study, how: CommandOptions, api_url: str | None, *, create: bo
     names = NameOptions(create=create, api_url=api_url)
     if len(policies) == 1:
         return set_policy(found.glob, policies[found.glob], how, names)
-    commands = [how.command(name, "set_policy", policy=policy) for name, policy in policies.items()]
-    return send(how.settings(names), commands, how)
+    return set_policies(policies, how, names)
 
 
 def _judge(

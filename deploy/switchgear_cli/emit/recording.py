@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -61,24 +61,22 @@ def extent(source: str) -> Extent:
 
 
 _encode: Final = msgspec.json.encode
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(NamedTuple):
     """A record ready to send. ``recorded_at`` is its clock after any shift, or None if the line had none."""
 
     tool: str
     value: bytes
-    metric_id: str
     recorded_at: datetime | None
 
 
 def recorded_at(line: HistoryLine) -> datetime | None:
     """Return the line's own clock in UTC, or None if it has none. A clock without an offset is UTC."""
-    text = None if line.event is None else line.event.get("recorded_at")
-    if text is None:
-        return None
-    moment: datetime = msgspec.convert(text, datetime)
+    moment = None if line.event is None else line.event.recorded_at
+    if moment is None or moment.tzinfo is UTC:
+        return moment
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
@@ -99,7 +97,7 @@ def prepare(line: HistoryLine, *, shift: timedelta | None, now: datetime, servic
         raise InvalidExecutionError(line.field, line.reason)
     moment = recorded_at(line)
     changes: dict[str, Any] = {}
-    if event.get("metric_id") is None:
+    if event.metric_id is None:
         changes["metric_id"] = mint_metric_id()
     if moment is None:
         changes["recorded_at"] = now
@@ -107,11 +105,10 @@ def prepare(line: HistoryLine, *, shift: timedelta | None, now: datetime, servic
         moment = changes["recorded_at"] = _shifted(moment, shift)
     if service is not None:
         changes["service"] = service
-    message = event.get("error_message")
+    message = event.error_message
     if message and (clean := redact(message)) != message:
         changes["error_message"] = clean
-    event.update(changes)
-    return Prepared(event["tool_name"], _encode(event) if changes else line.raw, event["metric_id"], moment)
+    return Prepared(event.tool_name, _encode(_decode(line.raw) | changes) if changes else line.raw, moment)
 
 
 def _shifted(moment: datetime, shift: timedelta) -> datetime:

@@ -67,12 +67,13 @@ def emit_lines(
             if done >= 1000 or plan.speed:
                 advance(done)
                 done = 0
+            now = datetime.now(UTC)
             try:
-                prepared = prepare(line, shift=shift, now=datetime.now(UTC), service=plan.service)
+                prepared = prepare(line, shift=shift, now=now, service=plan.service)
             except InvalidExecutionError as error:
                 _refused(line, error, tally, complain)
                 continue
-            _note(line, prepared, late, tally)
+            _note(line, prepared, now - late, tally)
             if sending is not None:
                 wait = pace.wait(prepared.recorded_at, time.monotonic())
                 if wait > 0:
@@ -105,14 +106,16 @@ class Pace:
         return max(0.0, began + (recorded - first).total_seconds() / self._speed - now)
 
 
-def _note(line: HistoryLine, prepared: Prepared, late: timedelta, tally: Tally) -> None:
-    tally.note_id(prepared.metric_id)
+def _note(line: HistoryLine, prepared: Prepared, late_before: datetime, tally: Tally) -> None:
+    assert line.event is not None
+    if line.event.metric_id is None:
+        tally.without_id += 1
+    else:
+        tally.note_id(line.event.metric_id.int)
     if prepared.recorded_at is None:
         tally.without_clock += 1
-    elif datetime.now(UTC) - prepared.recorded_at > late:
+    elif prepared.recorded_at < late_before:
         tally.late += 1
-    if b'"metric_id"' not in line.raw:
-        tally.without_id += 1
 
 
 def _refused(line: HistoryLine, error: InvalidExecutionError, tally: Tally, complain: Callable[[str], None]) -> None:

@@ -125,7 +125,7 @@ class Tally:
     without_id: int = 0
     late: int = 0
     repeated: int = 0
-    _seen: set[str] = field(default_factory=set, repr=False)
+    _seen: set[int] = field(default_factory=set, repr=False)
 
     @property
     def unacknowledged(self) -> int:
@@ -137,7 +137,7 @@ class Tally:
         """Every line is in the log."""
         return self.acknowledged == self.lines
 
-    def note_id(self, metric_id: str) -> None:
+    def note_id(self, metric_id: int) -> None:
         """Count a ``metric_id`` that an earlier line had. The first million are compared."""
         if metric_id in self._seen:
             self.repeated += 1

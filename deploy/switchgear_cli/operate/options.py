@@ -16,7 +16,6 @@ from switchgear_http.principal import claims_login
 from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.command import Command, Verb
 from switchgear_schemas.errors import InvalidExecutionError, WrongUsageError
-from switchgear_schemas.settings import Settings
 
 NOT_DONE: Final = 1
 """Exit code of a command that is not in force."""
@@ -44,10 +43,6 @@ class CommandOptions:
     json: Annotated[bool, Parameter(negative=())] = False
     bootstrap_servers: str | None = None
     topic_prefix: str | None = None
-
-    def settings(self, names: NameOptions | None = None) -> Settings:
-        """Return the settings and configure logging. With ``names``, the settings include the API's address."""
-        return self.system(names).settings
 
     def system(self, names: NameOptions | None = None) -> System:
         """Return the system that is commanded, and configure logging. With ``names``, the API must be of it."""
@@ -105,9 +100,9 @@ class NameOptions:
     """The options that say which names are known.
 
     Args:
-        create: Also a name that no circuit, policy or stored call knows: for a tool that will be called later.
+        create: Also a name that no circuit and no policy knows: for a tool that will be called later.
         family: The names are those of families, servers such as mcp:github. Change their circuits, not those of their tools.
-        api_url: Where the HTTP API is; it knows the tools that calls are stored of.
+        api_url: Where the HTTP API is. It also knows the tools of stored calls.
     """
 
     create: Annotated[bool, Parameter(negative=())] = False

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Sequence
-from datetime import UTC, datetime
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from switchgear.policies.glob import is_glob
 from switchgear_api.operate.command_result import CommandOutcome
@@ -15,7 +16,10 @@ from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.command import Command, Verb
 from switchgear_schemas.errors import WrongUsageError
 from switchgear_schemas.policy import BreakerPolicy
-from switchgear_schemas.settings import Settings
+
+if TYPE_CHECKING:
+    from switchgear_cli.operate.over_api import OverApi
+    from switchgear_cli.operate.over_kafka import OverKafka
 
 
 def operate(
@@ -45,28 +49,18 @@ def operate(
         BrokerUnavailableError: no broker took it.
     """
     which.check(words)
-    until = None if duration is None else datetime.now(UTC) + parse_duration(duration)
-    fields = {} if until is None else {"until": until}
+    lasts = None if duration is None else parse_duration(duration)
+    fields = {} if lasts is None else {"until": datetime.now(UTC) + lasts}
     for word in words:
         how.command(word, verb, **fields, **which.fields(which.circuit_of(word)))
-    system = how.system(which)
-    from switchgear_cli.operate.targets import agreed, resolve  # noqa: PLC0415 - imports aiokafka, 100 ms
+    from switchgear_cli.operate.targets import agreed  # noqa: PLC0415 - see _reached()
 
-    if how.over_api(system):
-        from switchgear_cli.operate.over_api import operate_over_api  # noqa: PLC0415 - imports aiokafka, 100 ms
-
-        answered = operate_over_api(system, command, verb, words, how, which, duration=duration)
-        if answered is not None:
-            return answered
-    targets = asyncio.run(
-        resolve(system.settings, words, create=which.create, circuit_of=which.circuit_of, family=which.family)
-    )
-    if not agreed(targets, command, yes=which.yes):
-        return NOT_DONE
-    if duration is not None:  # the person may have taken a while to answer
-        fields = {"until": datetime.now(UTC) + parse_duration(duration)}
-    commands = [how.command(tool, verb, **fields, **which.fields(cid)) for tool, cid in targets.circuits.items()]
-    return send(system.settings, commands, how)
+    with _reached(how, which) as fleet:
+        targets = fleet.find(words, create=which.create, circuit_of=which.circuit_of, family=which.family)
+        if not agreed(targets, command, family=which.family, yes=which.yes):
+            return NOT_DONE
+        commands = [how.command(tool, verb, **which.fields(cid)) for tool, cid in targets.circuits.items()]
+        return _send(fleet, commands, how, IN_FORCE, lasts)
 
 
 def set_policy(name: str, policy: BreakerPolicy, how: CommandOptions, names: NameOptions) -> int:
@@ -80,19 +74,27 @@ def set_policy(name: str, policy: BreakerPolicy, how: CommandOptions, names: Nam
         BrokerUnavailableError: no broker took it.
     """
     command = how.command(name, "set_policy", policy=policy, **_circuit(name, names.family))
-    system = how.system(names)
-    from switchgear_cli.operate.targets import family_circuit, own_circuit, resolve  # noqa: PLC0415 - imports aiokafka, 100 ms
+    from switchgear_cli.operate.targets import family_circuit, own_circuit  # noqa: PLC0415 - see _reached()
 
-    if how.over_api(system):
-        from switchgear_cli.operate.over_api import set_policy_over_api  # noqa: PLC0415 - imports aiokafka, 100 ms
+    with _reached(how, names) as fleet:
+        if not is_glob(name):
+            circuit_of = family_circuit if names.family else own_circuit
+            fleet.find([name], create=names.create, circuit_of=circuit_of, family=names.family)
+        return _send(fleet, [command], how, IN_FORCE)
 
-        answered = set_policy_over_api(system, command, how, create=names.create)
-        if answered is not None:
-            return answered
-    if not is_glob(name):
-        circuit_of = family_circuit if names.family else own_circuit
-        asyncio.run(resolve(system.settings, [name], create=names.create, circuit_of=circuit_of, family=names.family))
-    return send(system.settings, [command], how)
+
+def set_policies(policies: Mapping[str, BreakerPolicy], how: CommandOptions, names: NameOptions) -> int:
+    """Set values of several policies, by name or glob. The names aren't looked up.
+
+    Returns:
+        The exit code, as of :func:`operate`.
+
+    Raises:
+        BrokerUnavailableError: no broker took them.
+    """
+    commands = [how.command(name, "set_policy", policy=policy) for name, policy in policies.items()]
+    with _reached(how, names) as fleet:
+        return _send(fleet, commands, how, IN_FORCE)
 
 
 def _circuit(name: str, family: bool) -> dict[str, str]:
@@ -116,40 +118,34 @@ def clear_policy(name: str, how: CommandOptions, *, family: bool = False) -> int
         NothingSetError: nothing is set for that name; nothing was sent.
         BrokerUnavailableError: no broker took it.
     """
-    circuit = _circuit(name, family)
-    command, system = how.command(name, "set_policy", policy=BreakerPolicy(), **circuit), how.system(NameOptions())
-    from switchgear_cli.operate.targets import check_is_set  # noqa: PLC0415 - imports aiokafka, 100 ms
-
-    if how.over_api(system):
-        from switchgear_cli.operate.over_api import clear_policy_over_api  # noqa: PLC0415 - imports aiokafka, 100 ms
-
-        answered = clear_policy_over_api(system, command, how)
-        if answered is not None:
-            return answered
-    asyncio.run(check_is_set(system.settings, command))
-    return send(system.settings, [command], how, done=CHANGED)
+    command = how.command(name, "set_policy", policy=BreakerPolicy(), **_circuit(name, family))
+    with _reached(how, NameOptions()) as fleet:
+        fleet.check_is_set(command)
+        return _send(fleet, [command], how, CHANGED)
 
 
-def send(
-    settings: Settings,
+@contextmanager
+def _reached(how: CommandOptions, names: NameOptions) -> Iterator[OverApi | OverKafka]:
+    """Yield the fleet through the API, or through Kafka if the options say so or no API answers."""
+    system = how.system(names)
+    from switchgear_cli.operate.over_api import over_api  # noqa: PLC0415 - imports aiokafka, 100 ms that `--help` must not
+    from switchgear_cli.operate.over_kafka import OverKafka  # noqa: PLC0415 - the same
+
+    with over_api(system, how) if how.over_api(system) else nullcontext() as fleet:
+        yield fleet or OverKafka(system.settings, how)
+
+
+def _send(
+    fleet: OverApi | OverKafka,
     commands: Sequence[Command],
     how: CommandOptions,
-    *,
-    done: Collection[CommandOutcome] = IN_FORCE,
+    done: Collection[CommandOutcome],
+    lasts: timedelta | None = None,
 ) -> int:
-    """Send the commands and print the result of each.
-
-    Returns:
-        The exit code: 0 where every outcome is among ``done``.
-
-    Raises:
-        BrokerUnavailableError: no broker took them.
-    """
-    from switchgear_api.operate.send_command import send_command  # noqa: PLC0415 - imports aiokafka, 100 ms that `--help` must not
-
+    """Send the commands and print the result of each. Return the exit code: 0 if every outcome is among ``done``."""
     try:
-        answers = asyncio.run(send_command(settings, commands, wait_s=how.timeout if how.wait else None))
+        with closing(fleet.send(commands, lasts)) as results:
+            good = [print_result(given, json=how.json, done=done, more=more) for given, more in results]
     except KeyboardInterrupt:
         return interrupted()
-    good = [print_result(given, json=how.json, done=done) for given in answers]
     return 0 if all(good) else NOT_DONE

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import difflib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from switchgear.policies import PolicyError, PolicySet
 from switchgear.policies.glob import is_glob, matches
-from switchgear_api.operate.known_state import KnownState, commands_wait, read_known
-from switchgear_cli.reads.client import ApiAnswerError, ApiClient, ApiUnavailableError
 from switchgear_cli.reads.formats import named
 from switchgear_schemas.circuit_ids import circuit_id as id_of
 from switchgear_schemas.command import Command
-from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError, WrongUsageError
-from switchgear_schemas.settings import Settings
+from switchgear_schemas.errors import SwitchgearError, WrongUsageError
 
-_API_S: Final = 15.0
 _NAMES_IN_AN_ERROR: Final = 5
 _NAMES_IN_A_LIST: Final = 200
 _COMPARED: Final = 5_000
@@ -35,14 +29,12 @@ class Targets:
         states: State by circuit id, of those that a worker knows.
         globs: What was expanded; empty where every tool was named.
         remarks: What a person should know before agreeing.
-        family: The names are those of families.
     """
 
     circuits: Mapping[str, str]
     states: Mapping[str, str] = field(default_factory=dict)
     globs: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
-    family: bool = False
 
 
 def own_circuit(tool: str) -> str:
@@ -63,47 +55,6 @@ def subject_of(command: Command) -> str:
 
 class NothingSetError(SwitchgearError):
     """``policy set`` has no values for the name or glob."""
-
-
-async def resolve(
-    settings: Settings,
-    words: Iterable[str],
-    *,
-    create: bool = False,
-    circuit_of: Callable[[str], str] = own_circuit,
-    family: bool = False,
-) -> Targets:
-    """Expand globs over the known tools, and check that every name is known.
-
-    A tool is known from the workers' table, from a plain name in the policy file, or from a stored call. If a word with wildcards is
-    itself the name of a known tool, it means that tool.
-
-    Args:
-        settings: The brokers, the API and the policy file.
-        words: Names and globs.
-        create: Accept unknown names.
-        circuit_of: Returns the chosen circuit of a tool. If it isn't the tool's own circuit, it must exist.
-        family: The words name families. They are known from the workers' table alone.
-
-    Raises:
-        WrongUsageError: A glob matches nothing, or a name is unknown.
-        BrokerUnavailableError: The broker didn't deliver what the workers know.
-    """
-    named = list(dict.fromkeys(words))
-    wanted = {word: circuit_of(word) for word in named}
-    if not any(map(is_glob, named)):
-        if create:
-            return Targets(wanted)
-        try:
-            known = await read_known(settings, named, enough=wanted.values())
-        except BrokerUnavailableError as error:
-            raise BrokerUnavailableError(
-                error.message, hint=f"{error.hint} With --create, names are not looked up."
-            ) from error
-        if known.circuits.keys() >= set(wanted.values()):
-            return Targets(wanted)
-    atlas = await _families_known(settings) if family else await _atlas(settings)
-    return replace(atlas.find(named, create, circuit_of), family=family)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,24 +136,9 @@ class Atlas:
             near = " or ".join(nearest(circuit_id, self.tools if circuit_id == own_circuit(word) else self.states))
             described.append(f"{circuit_id!r} (did you mean {near}?)" if near else repr(circuit_id))
         return WrongUsageError(
-            f"No circuit, policy or stored call knows {', '.join(described)}. Nothing was sent.",
+            f"No circuit or policy knows {', '.join(described)}. Nothing was sent.",
             hint=" ".join(["Give --create if the name is right.", *self.remarks]),
         )
-
-
-async def check_is_set(settings: Settings, command: Command) -> None:
-    """Check that ``policy set`` has values for what a command clears, or that unread commands may set some.
-
-    Raises:
-        NothingSetError: It has none.
-        BrokerUnavailableError: The broker didn't deliver what the workers know.
-    """
-    name, subject = command.tool_name, subject_of(command)
-    if subject in (await read_known(settings, [name])).policies_set():
-        return
-    found = (await read_known(settings)).policies_set()
-    if subject not in found and not await commands_wait(settings):
-        raise nothing_set(name, found)
 
 
 def nothing_set(name: str, found: Sequence[str]) -> NothingSetError:
@@ -221,37 +157,7 @@ def nearest(word: str, names: Iterable[str]) -> list[str]:
     return difflib.get_close_matches(word, known, n=_NAMES_IN_AN_ERROR)
 
 
-async def _families_known(settings: Settings) -> Atlas:
-    known = await read_known(settings)
-    return Atlas(_states(known), frozenset(known.families()))
-
-
-async def _atlas(settings: Settings) -> Atlas:
-    known, (stored, remarks) = await asyncio.gather(read_known(settings), asyncio.to_thread(_stored, settings))
-    try:
-        planned = PolicySet.load(settings.policy_file).tool_names
-    except PolicyError as error:
-        planned = ()
-        remarks = [*remarks, f"The policy file was not looked at: {error.message}"]
-    return Atlas(_states(known), frozenset([*known.tools(), *stored, *planned]), tuple(remarks))
-
-
-def _states(known: KnownState) -> dict[str, str]:
-    return {circuit_id: row.state for circuit_id, row in known.circuits.items()}
-
-
-def _stored(settings: Settings) -> tuple[list[str], list[str]]:
-    """Return the tools of the stored calls, and why the list may be incomplete."""
-    try:
-        with ApiClient.of(settings, answer_limit_s=_API_S) as api:
-            answer = api.sql("SELECT DISTINCT tool_name FROM tool_counts_1m ORDER BY tool_name")
-    except (ApiUnavailableError, ApiAnswerError) as error:
-        return [], [f"Stored calls were not asked: {error.message}"]
-    names = [str(row[0]) for row in answer["rows"]]
-    return names, [f"Of the stored calls only the first {len(names)} tools were seen."] if answer["truncated"] else []
-
-
-def agreed(targets: Targets, command: str, *, yes: bool) -> bool:
+def agreed(targets: Targets, command: str, *, family: bool, yes: bool) -> bool:
     """Return whether to go on. Asks the person at the terminal if a glob was expanded and ``yes`` is False.
 
     Raises:
@@ -261,7 +167,7 @@ def agreed(targets: Targets, command: str, *, yes: bool) -> bool:
         print(f"switchgear: {remark}", file=sys.stderr)
     if yes or not targets.globs:
         return True
-    one, several = ("family", "families") if targets.family else ("tool", "tools")
+    one, several = ("family", "families") if family else ("tool", "tools")
     count = f"{len(targets.circuits)} {one if len(targets.circuits) == 1 else several}"
     what = f"{', '.join(targets.globs)} {'match' if len(targets.globs) > 1 else 'matches'} {count}"
     print(f"{what}:", file=sys.stderr)

@@ -12,7 +12,7 @@ from switchgear.policies.glob import matches
 from switchgear_api.replay import stamped_at
 from switchgear_api.replay.history import HistoryLine
 from switchgear_schemas.errors import SwitchgearError
-from switchgear_schemas.wire import Execution, decode_execution
+from switchgear_schemas.wire import Execution
 
 MOST_CALLS: Final = 2_000_000
 """Calls of a search. They take about 0.6 kB each, in every process."""
@@ -84,10 +84,10 @@ def read_calls(lines: Iterable[HistoryLine], glob: str, *, stamp_s: float | None
     calls: list[PastCall] = []
     never_made = stamped = other_tools = invalid = 0
     for line in lines:
-        if line.event is None:
+        event = line.event
+        if event is None:
             invalid += 1
             continue
-        event = decode_execution(line.raw)
         if event.status == "overdue":  # a report about a call that still ran, and no call
             continue
         ended_at = event.recorded_s

@@ -239,7 +239,7 @@ class Breaker(CircuitFields):
         """Count successes up to ``now`` for which :meth:`steady` holds."""
         self.clock = max(self.clock, now)
         self._total_calls += count
-        self._evidence.window.add_many(count)
+        self._evidence.add_successes(self.clock, count)
 
     # ---- both
 

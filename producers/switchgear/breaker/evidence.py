@@ -193,12 +193,30 @@ class Evidence:
             or (len(self.denied) >= limits.denied > 0)
         )
 
+    def add_successes(self, now: float, count: int) -> None:
+        """Count successes up to ``now`` for which :func:`~switchgear.breaker.steady.steady` holds."""
+        self.window.add_many(count)
+        if self.cusum:
+            down = self.limits.cusum.down
+            self.cusum_calls += min(count, -(-self.cusum // down))
+            self.cusum = max(0, self.cusum - count * down)
+            self.counted_at = now
+
+    @property
+    def knows_callers(self) -> bool:
+        """Whether another process that calls in this pane changes no decision. Of families only: their callers are many."""
+        return self.limits.minimum_tools > 1 and self.callers.suffice(self.window.stamp)
+
+    def add_caller(self, reporter: str) -> None:
+        """Count a process that called."""
+        if not self.knows_callers:
+            self.callers.add(reporter, self.window.stamp)
+
     def _note(self, result: Result, *, bad: bool) -> None:
         """Count the process and the tool of a call among those that had calls, and bad ones."""
         limits, stamp = self.limits, self.window.stamp
         if limits.minimum_reporters > 1:
-            if limits.minimum_tools == 1 or not self.callers.suffice(stamp):  # families: see SteadyRun
-                self.callers.add(result.reporter, stamp)
+            self.add_caller(result.reporter)
             if bad:
                 self.failers.add(result.reporter, stamp)
         if limits.minimum_tools > 1:

@@ -1,6 +1,6 @@
-"""When further successes change only the number of calls, so that they can be counted together.
+"""When further successes change no decision, so that they can be counted together.
 
-The circuit of a family gets the calls of all its tools. Counted one by one, they would cost the worker half as much again.
+They only raise the number of calls and lower the sum of the CUSUM. Counted one by one, they would cost the worker several times as much.
 """
 
 from __future__ import annotations
@@ -18,27 +18,25 @@ class Steady(NamedTuple):
     """End of the pane."""
     slow_ms: float
     """Slower calls must be recorded one by one."""
-    stamp: int
-    reporters: Mapping[str, int] | None
-    """Calls of other reporters, and of those with another stamp, must be recorded one by one. None: the reporter does not matter."""
     tools: Mapping[str, None] | None
-    """The same for tools."""
+    """Calls of other tools must be recorded one by one. None: the tool does not matter."""
+    callers: Evidence | None
+    """Must learn the reporters of the calls (:meth:`~Evidence.add_caller`): one more never makes a failure count for more. None: they do
+    not matter."""
 
 
 def steady(evidence: Evidence) -> Steady | None:
-    """Return what holds for further successes, or None if one more may change a decision."""
+    """Return what holds for further successes, or None if one more may change a decision. The last call was a success."""
     window, limits = evidence.window, evidence.limits
     end = window.pane_end
-    if end is None or evidence.streak or evidence.cusum or evidence.denied:
+    if end is None or evidence.streak or evidence.denied:
         return None
     if (window.failed or window.slow) and window.calls < limits.minimum_calls:
         return None  # one more call may be enough to judge the rates
-    reporters_suffice = limits.minimum_reporters == 1 or evidence.callers.suffice(window.stamp)
     tools_suffice = limits.minimum_tools == 1 or len(evidence.called) >= limits.minimum_tools
     return Steady(
         end,
         limits.slow_ms,
-        window.stamp,
-        None if reporters_suffice else evidence.callers.seen,
         None if tools_suffice else evidence.called,
+        None if limits.minimum_reporters == 1 or evidence.knows_callers else evidence,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 import os
 import threading
@@ -20,10 +19,11 @@ from switchgear.emitter.buffer import LONGEST_WAIT_S, Buffer, Item, Wakeup, own
 from switchgear.emitter.encode import encode_items
 from switchgear.emitter.event import Event
 from switchgear.emitter.outbox import KafkaDestination
-from switchgear.emitter.record_batch import Mark, RecordBatch, check_record
+from switchgear.emitter.record_batch import Mark, RecordBatch, check_record, total
 from switchgear.emitter.sender import Destination, Sender
 from switchgear.emitter.shutdown import EXIT_TIMEOUT_S, LastFlush, leave_at_exit, leave_at_sigterm
 from switchgear.emitter.status import EmitterStatus, Receipt
+from switchgear.emitter.submission import Submission
 from switchgear.runtime.background_thread import Background
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
@@ -359,28 +359,21 @@ class Emitter(FromEnv):
         Raises:
             SwitchgearError: The outbox ended before all were answered.
         """
-        outbox, receipt = self._outbox, Receipt(len(records))
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def answer(index: int, reason: str | None) -> None:
-            if reason is None:
-                receipt.acknowledged += 1
-            else:
-                receipt.refused.append((index, reason))
-            if receipt.complete and not done.done():
-                done.set_result(None)
-
+        outbox, submission, offered = self._outbox, Submission(records), 0
         try:
-            for index, (tool, value) in enumerate(records):
-                if outbox.pending >= self._in_flight or not outbox.connected:
+            while offered < len(records):
+                if not outbox.room_left:
                     await outbox.room()
-                self._sent += 1
-                outbox.offer((RecordBatch(tool, [value], functools.partial(answer, index)),))
+                batches = submission.batches(offered, offered + outbox.room_left)
+                count = total(batches)
+                offered += count
+                self._sent += count
+                outbox.offer(batches)
             if records:
-                await done
+                await submission.done
         except asyncio.CancelledError:
             raise SwitchgearError("The emitter was closed before every record was acknowledged.") from None
-        return receipt
+        return submission.receipt
 
     async def _work(self) -> None:
         """The background job: keep a producer ready, and move events from the buffer to it."""

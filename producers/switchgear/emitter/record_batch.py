@@ -6,7 +6,6 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
-from itertools import count, repeat
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -147,36 +146,31 @@ class Mark(NamedTuple):
 def fill(kafka_batch: Any, queue: deque[RecordBatch], timestamp_ms: int, *, most: int) -> list[RecordBatch]:
     """Move records from the head of ``queue`` into a Kafka batch until it is full. At least one goes.
 
-    This does what aiokafka's ``BatchBuilder.append`` does, but calls its compiled encoder directly. The two private names that it
-    uses belong to a pinned version, and a test compares the bytes with those of the public method.
-
     Args:
         kafka_batch: A fresh one from ``create_batch``.
         queue: Oldest first, not empty. What does not fit stays at its head.
         timestamp_ms: Time of the records, in milliseconds since 1970.
         most: Most records to move, at least 1.
     """
-    append = kafka_batch._builder.append  # noqa: SLF001 - see above
+    append = kafka_batch.append
     filled: list[RecordBatch] = []
     size = 0
-    while queue and size < most:
+    while queue and size < most and not kafka_batch.closed():  # the first record that does not fit closes it
         batch = queue.popleft()
-        values = batch.values
+        key = batch.tool.encode()
         headers = _RESENT_HEADERS if batch.resent or _given_up(batch.answer) else _NO_HEADERS
-        some = values if len(values) <= most - size else values[: most - size]
-        appending = map(append, count(size), repeat(timestamp_ms), repeat(batch.tool.encode()), some, repeat(headers))
-        went = len(list(iter(appending.__next__, None)))  # append returns None for the first that does not fit
+        went = 0
+        for value in batch.values[: most - size]:
+            if append(key=key, value=value, timestamp=timestamp_ms, headers=headers) is None:
+                break
+            went += 1
         size += went
-        if went == len(values):
+        rest = batch.values[went:]
+        if went and rest:
+            filled.append(RecordBatch(batch.tool, batch.values[:went], _part(batch.answer, 0, went), batch.resent))
+            batch = RecordBatch(batch.tool, rest, _part(batch.answer, went, len(rest)), batch.resent)
+        if rest:
+            queue.appendleft(batch)
+        else:
             filled.append(batch)
-            continue
-        if went:
-            rest = len(values) - went
-            filled.append(RecordBatch(batch.tool, values[:went], _part(batch.answer, 0, went), batch.resent))
-            batch = RecordBatch(batch.tool, values[went:], _part(batch.answer, went, rest), batch.resent)
-        queue.appendleft(batch)
-        if went < len(some):
-            kafka_batch.close()
-            break
-    kafka_batch._relative_offset = size  # noqa: SLF001 - see above
     return filled

@@ -10,11 +10,13 @@ import msgspec
 from switchgear.breaker import Breaker, Transition
 from switchgear.breaker.values import is_split
 from switchgear.fleet.durations import Durations, is_news, overdue_after_ms
-from switchgear.fleet.family_run import FamilyRun
 from switchgear.fleet.log import LogRecord, Published
 from switchgear.fleet.rows import MAX_COMMANDS, Row
+from switchgear.fleet.run import Run
 from switchgear_schemas import BreakerPolicy, Cause, Circuit, Lease, Verb
 
+LIMIT_EVERY_S: Final = 60.0
+"""How often a circuit's record may change because calls take longer or shorter than before."""
 BACK_S: Final = 60.0
 """Brokers' clocks differ by milliseconds. If an execution is so much older than its circuit's time, an earlier record's broker was ahead."""
 
@@ -22,33 +24,58 @@ BACK_S: Final = 60.0
 class LiveCircuit:
     """A row with its breaker, the policy in force and the family of its tool."""
 
-    __slots__ = ("announces", "breaker", "durations", "family", "policy", "row", "run")
+    __slots__ = ("announces", "breaker", "durations", "family", "policy", "resumes", "row", "run")
 
     def __init__(self, row: Row, breaker: Breaker, policy: BreakerPolicy, family: str | None = None) -> None:
         self.row = row
         self.breaker = breaker
         self.policy = policy
         self.family = family
-        self.run: FamilyRun | None = None
+        self.run: Run | None = None
+        self.resumes = False
         self.durations = Durations(row.durations)
         self.announces = row.record is None and self._keeps_targets_apart()
         """The tool's next event publishes a record, although the circuit is closed: readers need the policy's ``target``."""
 
-    def begin_run(self, record: LogRecord) -> None:
-        """After a success was applied, count further ones together, as far as they change no decision."""
-        steady = self.breaker.steady()
-        self.run = None if steady is None else FamilyRun(steady, self.breaker.generation, record, self.row.clock)
+    def begin_run(self, record: LogRecord, generation: int | None, family: LiveCircuit | None = None) -> None:
+        """After an event was applied, count further successes together, as far as they change no decision.
+
+        Args:
+            record: The event.
+            generation: Of the circuit when it permitted that call.
+            family: The circuit of the tool's family, which counts them too.
+        """
+        breaker, row = self.breaker, self.row
+        if generation is not None and generation < breaker.generation:  # the breaker has dropped it
+            return
+        steady = breaker.steady()
+        if steady is not None:
+            self.run = Run(steady, breaker.generation, record, row.clock, row.limit_at + LIMIT_EVERY_S, family)
+
+    def pause_run(self, now: float) -> None:
+        """End the run because an event is counted on its own. :attr:`resumes` then says whether the run was open for it."""
+        self.resumes = self.run is not None and self.run.is_open(now)
+        self.end_run()
 
     def end_run(self) -> None:
         """Apply what was counted together, before anything else looks at the circuit."""
-        run, self.run = self.run, None
-        if run is not None and run.count:
-            row = self.row
-            row.fences[run.partition] = run.offset
-            row.applied += run.count
-            row.total_calls += run.count
-            row.clock = run.clock
-            self.breaker.add_successes(run.clock, run.count)
+        self.apply_run()
+        self.run = None
+
+    def apply_run(self) -> None:
+        """Apply what was counted together so far. The run goes on."""
+        run = self.run
+        if run is None or not run.count:
+            return
+        row = self.row
+        row.fences[run.partition] = run.offset
+        row.applied += run.count
+        row.total_calls += run.count
+        row.clock = run.clock
+        self.breaker.add_successes(run.clock, run.count)
+        self.durations.add_all(run.durations)
+        run.count = 0
+        run.durations.clear()
 
     def follow_clock(self, arrived: float) -> Published | None:
         """Set the circuit's time to that of an execution. It goes back only if it was ahead by more than :data:`BACK_S`.
@@ -79,7 +106,7 @@ class LiveCircuit:
 
     def encode(self) -> bytes:
         """Return the bytes of the row, with the breaker as it is now."""
-        self.end_run()
+        self.apply_run()
         self.row.breaker = self.breaker.snapshot()
         return self.row.encode()
 

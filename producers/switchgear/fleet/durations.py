@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Iterable
 from typing import Annotated, Final
 
 from msgspec import Meta
@@ -12,10 +14,8 @@ from switchgear_schemas import BreakerPolicy
 
 _EDGES: Final = (0.5946035575013605, 0.7071067811865476, 0.8408964152537145, 1.0)
 """Upper edges of the buckets of a doubling: powers of two to the quarter."""
-_MOST_MS: Final = 1e9
-"""Twelve days. Longer calls are counted as such."""
 MOST_BUCKET: Final = 123
-"""The bucket of :data:`_MOST_MS`."""
+"""The bucket of twelve days and longer."""
 ENOUGH: Final = 100
 """Fewer calls have no 99th percentile."""
 HALVED_AT: Final = 2_048
@@ -28,22 +28,18 @@ STEADY: Final = 1.4
 Bucket = Annotated[int, Meta(ge=0, le=MOST_BUCKET)]
 
 
-def bucket_of(ms: float) -> int:
-    """Return the bucket of a duration: four in each doubling from one millisecond on."""
-    if not ms > 1:
-        return 0
-    mantissa, exponent = math.frexp(min(ms, _MOST_MS))
-    at = 4 * exponent
-    if mantissa == 0.5:  # the upper edge of the doubling below
-        return at - 1
-    if mantissa > _EDGES[1]:
-        return at + 3 if mantissa > _EDGES[2] else at + 2
-    return at + 1 if mantissa > _EDGES[0] else at
-
-
 def upper_ms(bucket: int) -> float:
     """Return the longest duration of a bucket, in milliseconds."""
     return max(1.0, math.ldexp(_EDGES[bucket % 4], bucket // 4))
+
+
+_UPPER_MS: Final = tuple(map(upper_ms, range(MOST_BUCKET)))
+"""Of each bucket but the last, which has no end."""
+
+
+def bucket_of(ms: float) -> int:
+    """Return the bucket of a duration: four in each doubling from one millisecond on."""
+    return bisect_left(_UPPER_MS, ms)
 
 
 class Durations:
@@ -62,14 +58,20 @@ class Durations:
 
     def add(self, ms: float) -> None:
         """Count a call that took ``ms`` milliseconds."""
-        bucket = bucket_of(ms)
-        self.counts[bucket] = self.counts.get(bucket, 0) + 1
-        self.total += 1
-        if self.total >= HALVED_AT:
-            halved = {each: number // 2 for each, number in self.counts.items() if number > 1}
-            self.counts.clear()
-            self.counts.update(halved)
-            self.total = sum(halved.values())
+        self.add_all((ms,))
+
+    def add_all(self, durations: Iterable[float]) -> None:
+        """Count calls, one after the other."""
+        counts = self.counts
+        for ms in durations:
+            bucket = bisect_left(_UPPER_MS, ms)
+            counts[bucket] = counts.get(bucket, 0) + 1
+            self.total += 1
+            if self.total >= HALVED_AT:
+                halved = {each: number // 2 for each, number in counts.items() if number > 1}
+                counts.clear()
+                counts.update(halved)
+                self.total = sum(halved.values())
 
     def p99_ms(self) -> float | None:
         """Return how long 99 of 100 calls take at most, to the edge of a bucket. None if there are fewer than :data:`ENOUGH`."""

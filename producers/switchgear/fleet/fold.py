@@ -11,11 +11,13 @@ from typing import Final
 
 from switchgear.breaker import Breaker, ProbeLease, Result, ResultKind, Transition, family_result_kind
 from switchgear.breaker.states import PASSING, outage_began
-from switchgear.fleet.circuit import LiveCircuit
+from switchgear.breaker.values import is_split
+from switchgear.fleet.circuit import LIMIT_EVERY_S, LiveCircuit
 from switchgear.fleet.commands import fold_command
 from switchgear.fleet.log import MAX_EMITTER_ID, Changes, LogRecord, dead_letter, origin_of, rekeyed, result_of
 from switchgear.fleet.registry import CircuitRegistry, Limits, PolicySource
 from switchgear.fleet.rows import Row, describe_error
+from switchgear.fleet.run import is_plain
 from switchgear.fleet.takeover import Known, reconcile
 from switchgear_schemas import BreakerPolicy, Cause, CircuitScope, InvalidExecutionError
 from switchgear_schemas.enums import MAX_NAME_LENGTH, TARGET_ERROR
@@ -24,10 +26,6 @@ from switchgear_schemas.records import LATEST_MS, check_readable, check_time
 from switchgear_schemas.wire import Execution, decode_execution
 
 _MS: Final = 1e-3
-LIMIT_EVERY_S: Final = 60.0
-"""How often a circuit's record may change because calls take longer or shorter than before."""
-
-
 _Fence = tuple[int, int]
 """Partition and offset of an execution, which each row applies once."""
 
@@ -74,11 +72,15 @@ class FleetFold:
 
     def executions(self, records: Iterable[LogRecord]) -> None:
         """Fold a batch of the executions topic, in its order."""
+        running = self.registry.running
         for record in records:
             try:
                 if record.value is None:
                     check_readable(record)
                 event = decode_execution(record.value)
+                tool = running.get(event.tool_name)
+                if tool is not None and self._goes_with_run(tool, record, event):
+                    continue
                 if not 0 <= record.timestamp < LATEST_MS:
                     check_time(record)
                 self._execution(record, event)
@@ -102,6 +104,30 @@ class FleetFold:
         """
         self.registry.sources = 1 + max([self._partitions - 1, *known.execution_ends, *known.command_ends])
         return reconcile(self.registry, known)
+
+    def _goes_with_run(self, tool: LiveCircuit, record: LogRecord, event: Execution) -> bool:
+        """Count a plain success in the runs of its tool and its family. Return False if one of them doesn't take it."""
+        run, now, recorded = tool.run, record.timestamp * _MS, event.recorded_s
+        if run is None or not is_plain(record, event) or not run.admits(record, event, event.generation, now):
+            return False
+        if recorded is not None and now - recorded > self._late_after_s:
+            return False
+        if run.family is not None and not self._goes_with_family(run.family, record, event, now):
+            return False
+        if run.add(record, event, now):
+            self.registry.touch(tool)
+        run.durations.append(event.execution_time_ms or 0.0)
+        self.registry.changes.folded += 1
+        return True
+
+    def _goes_with_family(self, family: LiveCircuit, record: LogRecord, event: Execution, now: float) -> bool:
+        """Count a plain success in the run of its family, if that takes it."""
+        run = family.run
+        if run is None or not run.admits(record, event, event.family_generation, now):
+            return False
+        if run.add(record, event, now):
+            self.registry.touch(family)
+        return True
 
     def _execution(self, record: LogRecord, event: Execution) -> None:
         registry, changes = self.registry, self.registry.changes
@@ -127,22 +153,19 @@ class FleetFold:
             self._begin(live, arrived, late=late)
         # After a crash between the rows of the tool and of the family, the replay is new to the family alone.
         counting = None
-        if family is not None:
-            run = family.run
-            if run is None or late or not run.takes(record, event, arrived):
-                counting = self._counting(family, arrived, fence, late=late)
+        plain = is_plain(record, event) and not late
+        if family is not None and not (plain and self._goes_with_family(family, record, event, arrived)):
+            counting = self._counting(family, arrived, fence, late=late)
         if late:
             _count_late(live, counting)
         elif event.status == "rejected":
             self._rejected(live, family, event, counts_for_family=counting is not None)
         else:
-            self._count(live, counting, event, recorded)
-            if counting is not None and event.status == "success" and not record.headers:
-                counting.begin_run(record)
+            self._count(live, family, counting, record, event)
 
     def _counting(self, family: LiveCircuit, arrived: float, fence: _Fence, *, late: bool) -> LiveCircuit | None:
         """Return the family, with its fence raised, or None if it has counted the event."""
-        family.end_run()
+        family.pause_run(arrived)
         if not self._raise_fence(family, fence):
             return None
         self._renew_limit(family, arrived)
@@ -157,6 +180,7 @@ class FleetFold:
         """
         registry = self.registry
         tool = registry.live.get(own) or registry.tool(event.tool_name, arrived)
+        tool.pause_run(arrived)
         if not self._raise_fence(tool, fence):
             return None
         if event.status == "success" and event.error_class is None:
@@ -239,21 +263,46 @@ class FleetFold:
             self.registry.add_record(asked.next_record(now, Cause(rule="asked", actor=emitter_id)))
 
     def _count(
-        self, live: LiveCircuit | None, family: LiveCircuit | None, event: Execution, recorded: float | None
+        self,
+        live: LiveCircuit | None,
+        family: LiveCircuit | None,
+        counting: LiveCircuit | None,
+        record: LogRecord,
+        event: Execution,
     ) -> None:
-        """Count a call, or a report that it is overdue, for its tool, then for the tool's family."""
-        result = None
+        """Count a call, or a report that it is overdue, for its tool, then for the tool's family, unless a run of it has."""
+        result, recorded = None, event.recorded_s
         if live is not None:
             result = result_of(event, live.policy)
             self._report(live, result, event, recorded, event.generation, event.lease_id)
-        if family is not None:
+            self._begin_run(live, result, record, event.generation, family)
+        if counting is not None:
             answered = event.error_type == TARGET_ERROR  # the server, whatever it said of the call's target
-            kind = family_result_kind(event.status, "tool" if answered else event.error_class, family.policy)
+            kind = family_result_kind(event.status, "tool" if answered else event.error_class, counting.policy)
             if result is None or result.kind is not kind:
-                result = result_of(event, family.policy, kind)
-            moved = self._report(family, result, event, recorded, event.family_generation, event.family_lease_id)
+                result = result_of(event, counting.policy, kind)
+            moved = self._report(counting, result, event, recorded, event.family_generation, event.family_lease_id)
             if moved is not None:
-                self._follow_family(family, moved)
+                self._follow_family(counting, moved)
+            self._begin_run(counting, result, record, event.family_generation)
+
+    def _begin_run(
+        self,
+        live: LiveCircuit,
+        result: Result,
+        record: LogRecord,
+        generation: int | None,
+        family: LiveCircuit | None = None,
+    ) -> None:
+        """Count further successes together, if the circuit has just judged one, or ignored a call in the middle of a run."""
+        row, ignored = live.row, result.kind is ResultKind.IGNORED and not result.credential
+        if record.headers or not (result.kind is ResultKind.SUCCESS or (ignored and live.resumes)):
+            return
+        if row.scope == "tool" and not is_split(live.policy):
+            self.registry.running[row.tool_name] = live
+        elif row.scope != "family":
+            return
+        live.begin_run(record, generation, family)
 
     def _report(
         self,

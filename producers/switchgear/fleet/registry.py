@@ -147,6 +147,8 @@ class CircuitRegistry:
         self.changes = Changes()
         self.live: dict[str, LiveCircuit] = {}
         """By circuit id."""
+        self.running: dict[str, LiveCircuit] = {}
+        """Own circuits of tools that may have a run, by the tool's name."""
         self.touched: dict[str, LiveCircuit] = {}
         """Live circuits whose row differs from the table."""
         self.policies = policies
@@ -178,6 +180,7 @@ class CircuitRegistry:
             cache.clear()
         if len(self.live) > MAX_LIVE:
             self.live.clear()
+            self.running.clear()
         return changes
 
     def forget(self) -> None:
@@ -195,7 +198,7 @@ class CircuitRegistry:
                 if live.row.key in self.rows:
                     self._enter(live.row)
         self.changes = Changes()
-        for cache in (self.live, self.touched, self._retired, self._overrides):
+        for cache in (self.live, self.running, self.touched, self._retired, self._overrides):
             cache.clear()
 
     def touch(self, live: LiveCircuit) -> None:
@@ -356,6 +359,8 @@ class CircuitRegistry:
     def _retire(self, live: LiveCircuit) -> None:
         row = live.row
         self.live.pop(row.circuit_id, None)
+        if row.scope == "tool":
+            self.running.pop(row.tool_name, None)
         self.touched.pop(row.circuit_id, None)
         self._retired[row.circuit_id] = live
         self._remove(row)

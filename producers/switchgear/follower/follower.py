@@ -99,7 +99,7 @@ class CircuitFollower(Follower, FromEnv):
         created_again = False
         while True:
             try:
-                await self._follow(self.table.fresh() if created_again else self.table)
+                await self._follow(CircuitTable() if created_again else self.table)
             except _TopicChangedError:
                 log.warning("the topic %s was created again or repartitioned; the circuits are read again", self._topic)
                 created_again = True

@@ -68,12 +68,6 @@ class CircuitTable:
         self.malformed = 0
         self.last_malformed: str | None = None
 
-    def fresh(self) -> CircuitTable:
-        """Return an empty table that decodes records as this one does."""
-        table = CircuitTable()
-        table.decode = self.decode  # a reader that needs more fields replaces it
-        return table
-
     def apply(self, key: bytes | None, value: bytes | None) -> CircuitView | None:
         """Apply one record. Return the circuit's new view if it changed, else None.
 

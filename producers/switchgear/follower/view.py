@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -63,6 +63,8 @@ class CircuitView:
     """Calls that run longer are overdue. Null in records of older workers, and if the fleet knows no limit."""
     last_error_class: str | None = None
     """Class of the last failure that counted. Null in records of older workers. A newer worker may know more classes."""
+    stands_until: Instant | None = None
+    """When an operator's command ends by itself."""
     reason: str = field(init=False, default="")
     """The cause in words."""
     passes: bool = field(init=False, default=False)
@@ -99,7 +101,6 @@ def read_instant(_: type, text: str) -> Instant:
 
 
 _decoder: Final = msgspec.json.Decoder(CircuitView, dec_hook=read_instant)
-_View = TypeVar("_View", bound=CircuitView)
 
 
 def decode_view(value: bytes) -> CircuitView:
@@ -108,17 +109,8 @@ def decode_view(value: bytes) -> CircuitView:
     Raises:
         UnreadableCircuitError: The bytes are not a circuit record.
     """
-    return decode_as(_decoder, value)
-
-
-def decode_as(decoder: msgspec.json.Decoder[_View], value: bytes) -> _View:
-    """Decode one record with a decoder of its own, for readers that need more fields.
-
-    Raises:
-        UnreadableCircuitError: The bytes are not a circuit record.
-    """
     try:
-        return decoder.decode(value)
+        return _decoder.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableCircuitError(f"not a circuit record: {error}") from None
 

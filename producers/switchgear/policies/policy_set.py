@@ -165,11 +165,6 @@ class PolicySet:
         """The tools that have a table of their own, without the globs."""
         return tuple(pattern for pattern in self.patterns if not is_glob(pattern))
 
-    @property
-    def family_patterns(self) -> tuple[str, ...]:
-        """The globs of families, the most specific first."""
-        return self._families.patterns
-
     def explain(self, tool_name: str) -> Explanation:
         """Return the policy in force for a tool, with the table that each value comes from."""
         covering = self._covering(tool_name)

@@ -15,13 +15,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear.breaker.states import STATE_OF_MODE, STATE_OF_VERB
+from switchgear.follower.view import decode_view
 from switchgear.policies.glob import is_glob
 from switchgear_api.answers import BadRequestError, ConflictError, json_answer
 from switchgear_api.console.audit import Action, Audit
 from switchgear_api.console.board import Boards
 from switchgear_api.console.figures import utc_now
 from switchgear_api.console.fleet import ConsoleCircuits
-from switchgear_api.console.records import circuit_part, decode_record, iso, no_circuit
+from switchgear_api.console.records import circuit_part, iso, no_circuit
 from switchgear_api.operate.command_result import CommandResult
 from switchgear_api.operate.send_command import send_command
 from switchgear_api.parameters import json_body
@@ -277,4 +278,4 @@ def command_of(**fields: Any) -> Command:
 
 
 def _shown(circuit: Circuit | None, expected: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    return expected if circuit is None else circuit_part(decode_record(circuit.to_bytes()))
+    return expected if circuit is None else circuit_part(decode_view(circuit.to_bytes()))

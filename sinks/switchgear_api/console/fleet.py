@@ -14,7 +14,7 @@ from switchgear.follower.status import STALE_AFTER_S
 from switchgear.follower.view import CircuitView
 from switchgear.runtime.background_thread import Background
 from switchgear_api.console.figures import utc_now
-from switchgear_api.console.records import RecordedCircuit, decode_record, stored_record
+from switchgear_api.console.records import stored_record
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.repository import CircuitsRepository
 from switchgear_sinks.store import Store
@@ -36,13 +36,12 @@ class ConsoleCircuits:
     def __init__(self, store: Store, settings: Settings, *, follow: bool) -> None:
         self._repository = CircuitsRepository(store)
         self._follower: CircuitFollower | None = None
-        self._listeners: list[Callable[[RecordedCircuit], None]] = []
+        self._listeners: list[Callable[[CircuitView], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         if follow:
             self._follower = CircuitFollower(
                 settings.kafka, topic_prefix=settings.topic_prefix, background=Background("switchgear-console")
             )
-            self._follower.table.decode = decode_record  # more fields than a guard needs
             self._follower.listeners.append(self._changed)
 
     def start(self) -> None:
@@ -56,7 +55,7 @@ class ConsoleCircuits:
         if self._follower is not None and not await asyncio.to_thread(self._follower.close, _CLOSE_LIMIT_S):
             log.warning("the circuits' follower did not stop in time")
 
-    def listen(self, listener: Callable[[RecordedCircuit], None]) -> None:
+    def listen(self, listener: Callable[[CircuitView], None]) -> None:
         """Call ``listener`` in the event loop with every circuit that changes."""
         self._listeners.append(listener)
 
@@ -71,15 +70,14 @@ class ConsoleCircuits:
         age_s = self.age_s
         return self._follower is not None and self._follower.loaded and age_s is not None and age_s < STALE_AFTER_S
 
-    async def all(self) -> Mapping[str, RecordedCircuit]:
+    async def all(self) -> Mapping[str, CircuitView]:
         """Return the circuits by id. If Kafka doesn't answer, return those that are stored."""
         if self._follower is not None and self._follower.loaded:
-            views = self._follower.table.snapshot()
-            return {name: view for name, view in views.items() if isinstance(view, RecordedCircuit)}
+            return self._follower.table.snapshot()
         rows = await self._repository.current(utc_now() - timedelta(hours=24))
         return {row["circuit_id"]: stored_record(row) for row in rows}
 
-    async def find(self, circuit_id: str) -> RecordedCircuit | None:
+    async def find(self, circuit_id: str) -> CircuitView | None:
         """Return one circuit; None if it has no record."""
         return (await self.all()).get(circuit_id)
 
@@ -87,9 +85,9 @@ class ConsoleCircuits:
         """Pass a change on. This runs in the follower's thread."""
         if self._loop is None or self._follower is None or not self._follower.loaded:
             return  # the first reading of the topic is no change
-        if isinstance(view, RecordedCircuit) and not self._loop.is_closed():
+        if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._tell, view)
 
-    def _tell(self, circuit: RecordedCircuit) -> None:
+    def _tell(self, circuit: CircuitView) -> None:
         for listener in self._listeners:
             listener(circuit)

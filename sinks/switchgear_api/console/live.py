@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import structlog
 
+from switchgear.follower.view import CircuitView
 from switchgear_api.console.board import REFRESH_S, Boards, Snapshot
 from switchgear_api.console.figures import Figures, ToolFigures, utc_now
 from switchgear_api.console.now import advised
 from switchgear_api.console.problems import without_names
-from switchgear_api.console.records import RecordedCircuit, circuit_part, iso
+from switchgear_api.console.records import circuit_part, iso
 from switchgear_http.event_stream import EventHub, EventLog, event_text
 from switchgear_http.problem import encoded
 
@@ -94,7 +95,7 @@ class Live(EventHub):
         """The id of the newest event."""
         return f"{self._epoch}-{self._log.end}"
 
-    def changed(self, circuit: RecordedCircuit) -> None:
+    def changed(self, circuit: CircuitView) -> None:
         """Send a circuit that changed, a tool's with the advice for its new state. Those of users and sessions are left out."""
         if circuit.scope == "tool":
             counted = None if self._figures is None else self._figures.tools.get(circuit.tool_name)

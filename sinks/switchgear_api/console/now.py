@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TypedDict
 
+from switchgear.follower.view import CircuitView
 from switchgear_api.console.figures import Figures, Opening, Outage, ToolFigures
-from switchgear_api.console.records import VERBS, RecordedCircuit, advice, circuit_part, iso, no_circuit
+from switchgear_api.console.records import VERBS, advice, circuit_part, iso, no_circuit
 from switchgear_api.console.shapes import Advice, CircuitRecord, Family, Fleet, Saved, Tool, Waste
 from switchgear_schemas.enums import BROKEN, REFUSING
 from switchgear_schemas.families import family_of
@@ -24,7 +25,7 @@ class Board(TypedDict):
     families: list[Family]
 
 
-def openings(circuits: Iterable[RecordedCircuit], stored: Mapping[str, Opening]) -> dict[str, Opening]:
+def openings(circuits: Iterable[CircuitView], stored: Mapping[str, Opening]) -> dict[str, Opening]:
     """Return when and why the circuits of tools that refuse calls opened, by tool.
 
     Args:
@@ -40,7 +41,7 @@ def openings(circuits: Iterable[RecordedCircuit], stored: Mapping[str, Opening])
     return found
 
 
-def is_refusing(circuit: RecordedCircuit) -> bool:
+def is_refusing(circuit: CircuitView) -> bool:
     """Return whether the circuit refuses calls, some or all of them."""
     return circuit.forced or (circuit.state in BROKEN and not circuit.overrides)
 
@@ -51,7 +52,7 @@ def is_troubled(row: Tool) -> bool:
 
 
 def assemble(
-    circuits: Mapping[str, RecordedCircuit] | None,
+    circuits: Mapping[str, CircuitView] | None,
     figures: Figures,
     opened: Mapping[str, Opening],
     *,
@@ -65,8 +66,8 @@ def assemble(
         opened: As of :func:`openings`.
         family_pattern: Which tools belong to a family.
     """
-    of_tool: dict[str, RecordedCircuit] = {}
-    families: dict[str, RecordedCircuit] = {}
+    of_tool: dict[str, CircuitView] = {}
+    families: dict[str, CircuitView] = {}
     scoped: dict[str, int] = {}
     for circuit in (circuits or {}).values():
         if circuit.scope == "tool":

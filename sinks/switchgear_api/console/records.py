@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, cast, overload
 
 import msgspec
 
-from switchgear.follower.view import CircuitView, Instant, decode_as, read_instant
+from switchgear.follower.view import CircuitView, Instant, read_instant
 from switchgear_api.console.shapes import CircuitRecord, Override, State
 from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.explain import explain
@@ -24,33 +23,13 @@ _COMMAND_OF: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedCircuit(CircuitView):
-    """One circuit with the fields that a decision about a call does not need."""
-
-    previous_state: str | None = None
-    stands_until: Instant | None = None
-
-
 def _instant(kind: type, value: Any) -> Instant:
     return Instant(value.timestamp()) if isinstance(value, datetime) else read_instant(kind, value)
 
 
-_decoder: Final = msgspec.json.Decoder(RecordedCircuit, dec_hook=_instant)
-
-
-def decode_record(value: bytes) -> RecordedCircuit:
-    """Decode one record of the circuits topic. Unknown fields are skipped.
-
-    Raises:
-        UnreadableCircuitError: The bytes are not a circuit record.
-    """
-    return decode_as(_decoder, value)
-
-
-def stored_record(row: Mapping[str, Any]) -> RecordedCircuit:
+def stored_record(row: Mapping[str, Any]) -> CircuitView:
     """Return a circuit from a stored row of ``CircuitsRepository``."""
-    return msgspec.convert(dict(row), RecordedCircuit, dec_hook=_instant, builtin_types=(datetime,))
+    return msgspec.convert(dict(row), CircuitView, dec_hook=_instant, builtin_types=(datetime,))
 
 
 @overload
@@ -81,7 +60,7 @@ def document(text: str) -> dict[str, Any] | None:
     return json.loads(text) if text else None
 
 
-def circuit_part(circuit: RecordedCircuit) -> CircuitRecord:
+def circuit_part(circuit: CircuitView) -> CircuitRecord:
     """Return the fields of one circuit, as ``now`` and ``live`` have them."""
     cause, lease = circuit.cause, circuit.leases[0] if circuit.leases else None
     state: State = "forced_open" if circuit.forced else circuit.state
@@ -121,7 +100,7 @@ def no_circuit(tool: str, family: str | None) -> CircuitRecord:
     return cast("CircuitRecord", dict.fromkeys(CircuitRecord.__annotations__) | known)
 
 
-def _override(circuit: RecordedCircuit, state: str) -> Override | None:
+def _override(circuit: CircuitView, state: str) -> Override | None:
     cause = circuit.cause
     if cause is None or cause.rule != "command" or state not in _COMMAND_OF:
         return None

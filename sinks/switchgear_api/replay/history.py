@@ -8,41 +8,36 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
-
-import msgspec
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from switchgear_schemas.enums import MAX_EVENT_BYTES
 from switchgear_schemas.errors import InvalidExecutionError, SwitchgearError
 from switchgear_schemas.files import open_file
-from switchgear_schemas.wire import decode_execution
+from switchgear_schemas.wire import Execution, decode_execution
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _LONGEST: Final = MAX_EVENT_BYTES + 1
-_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class HistoryError(SwitchgearError):
     """The file is missing, unreadable or a damaged gzip file."""
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryLine:
+class HistoryLine(NamedTuple):
     """One line that is not blank.
 
     Attributes:
         number: Number of the line, from 1.
         raw: The line without its ending. A line longer than an event may be is cut.
-        event: The decoded execution with its unknown fields. None if the line is not an execution.
+        event: The execution, without its unknown fields. None if the line is not an execution.
         reason: Why the line is not an execution.
         field: The wrong field. Empty if the line as a whole is wrong.
     """
 
     number: int
     raw: bytes
-    event: dict[str, Any] | None
+    event: Execution | None
     reason: str = ""
     field: str = ""
 
@@ -83,10 +78,9 @@ def read_history(path: str | Path) -> Iterator[HistoryLine]:
 def parse_line(number: int, raw: bytes) -> HistoryLine:
     """Decode and check one line. An invalid line is returned with the reason."""
     try:
-        decode_execution(raw)
+        return HistoryLine(number, raw, decode_execution(raw))
     except InvalidExecutionError as error:
         return HistoryLine(number, raw, None, error.reason, error.field)
-    return HistoryLine(number, raw, _decode(raw))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from switchgear_schemas.enums import EARLIEST, CircuitState
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.policy import BreakerPolicy
 from switchgear_schemas.times import rfc3339
-from switchgear_schemas.wire import Execution, decode_execution
+from switchgear_schemas.wire import Execution
 
 MAX_PHASES: Final = 64
 """Phases of a circuit in memory: a call that began long ago is decided on by the phase of that time."""
@@ -234,10 +234,10 @@ def replay(
     lines = invalid = stamped = 0
     for line in history:
         lines += 1
-        if line.event is None:
+        call = line.event
+        if call is None:
             invalid += 1
             continue
-        call = decode_execution(line.raw)
         ended_at = call.recorded_s
         if ended_at is None:
             ended_at = stamped_at(line, stamped, stamp_s)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import structlog
 from aiokafka.structs import TopicPartition
 
+from switchgear_sinks.writer.batches import Record
 from switchgear_sinks.writer.inserter import Inserter
-from switchgear_sinks.writer.offset_commits import Commit, Commits, Committed
-from switchgear_sinks.writer.partition import PartitionWriter
+from switchgear_sinks.writer.intents import Committed
+from switchgear_sinks.writer.offset_commits import Commit, Commits
+from switchgear_sinks.writer.pace import Pace
+from switchgear_sinks.writer.partition import Partition
+from switchgear_sinks.writer.replay import ReadRanges
 from switchgear_sinks.writer.settings import WriterLimits
+from switchgear_sinks.writer.topic_writer import LANES, TopicWriter
 
 log = structlog.get_logger()
 
@@ -41,14 +46,16 @@ class Replacements:
 
 
 class Assignment:
-    """Runs a task for each partition and one that commits for all of them, and reports a task that fails.
+    """Runs the tasks that write the partitions of this process, and one that commits for all of them. Reports a task that fails.
 
     Args:
         partitions: The partitions of this process.
         inserters: By topic.
         committed: The commits of the partitions, with what former owners left unfinished.
         commit: Commits offsets.
+        read: Reads the batches that former owners left.
         limits: Batch sizes and memory.
+        pace: Says when a batch is due by its age.
         clock: Monotonic seconds.
         failed: Called with the error of a task that fails.
     """
@@ -59,23 +66,58 @@ class Assignment:
         inserters: Mapping[str, Inserter],
         committed: Mapping[TopicPartition, Committed],
         commit: Commit,
+        read: ReadRanges,
         limits: WriterLimits,
+        pace: Pace,
         clock: Callable[[], float],
         failed: Callable[[BaseException], None],
     ) -> None:
-        self._limits = limits
+        self._clock = clock
         self._failed = failed
-        self._commits = Commits(commit)
-        self.writers = {
-            each: PartitionWriter(
-                each, inserters[each.topic], self._commits, limits, clock, committed.get(each, Committed(0))
-            )
-            for each in partitions
-        }
-        self._committing = self._start(self._commits.run(), "commits")
+        commits = Commits(commit)
+        self.partitions = {each: Partition(each, limits, committed.get(each, Committed(0))) for each in partitions}
+        self._writers: dict[str, TopicWriter] = {}
+        for topic, inserter in inserters.items():
+            ours = {each.partition: state for each, state in self.partitions.items() if each.topic == topic}
+            self._writers[topic] = TopicWriter(topic, ours, inserter, commits, read, limits, pace, clock)
+        self._committing = self._start(commits.run(), "commits")
         self._tasks = [
-            self._start(writer.run(), f"{each.topic}-{each.partition}") for each, writer in self.writers.items()
+            self._start(work, f"{topic}-{name}")
+            for topic, writer in self._writers.items()
+            for name, work in (
+                *((str(lane), writer.run()) for lane in range(LANES)),
+                *(("replay", writer.replay(each)) for each in writer.unfinished),
+            )
         ]
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the messages that wait or are being inserted."""
+        return sum(each.held_bytes for each in self._writers.values())
+
+    @property
+    def unfinished(self) -> int:
+        """How many batches of former owners are not replayed yet."""
+        return sum(len(each.unfinished) for each in self._writers.values())
+
+    def feed(self, partition: TopicPartition, records: Sequence[Record]) -> range:
+        """Take records, in order. Return the offsets before them that have no record."""
+        gap = self.partitions[partition].feed(records, self._clock())
+        self._writers[partition.topic].wake()
+        return gap
+
+    def reached(self, partition: TopicPartition, position: int) -> range:
+        """Note that the consumer has reached ``position``. Return the offsets before it that have no record."""
+        gap = self.partitions[partition].reached(position)
+        if self.partitions[partition].passed is not None:
+            self._writers[partition.topic].wake()
+        return gap
+
+    def hurry(self, *, hurried: bool) -> None:
+        """Cut batches at once, however small, because memory is short."""
+        for each in self._writers.values():
+            if each.hurried != hurried:
+                each.hurry(hurried=hurried)
 
     async def end(self, limit_s: float) -> bool:
         """Give the running batches ``limit_s`` to finish, then cancel them. Return True if all finished.
@@ -83,7 +125,7 @@ class Assignment:
         The next owner of a partition replays a cancelled batch, under the same token. No commit is in flight when this
         returns: a late one would be taken for a commit of the next owner.
         """
-        for writer in self.writers.values():
+        for writer in self._writers.values():
             writer.end()
         left: set[asyncio.Task[None]] = set()
         if self._tasks:
@@ -92,7 +134,7 @@ class Assignment:
             task.cancel()
         await asyncio.gather(*left, self._committing, return_exceptions=True)
         if left:
-            log.warning("batches cancelled, they will be replayed", partitions=len(left))
+            log.warning("batches cancelled, they will be replayed", batches=len(left))
         return not left
 
     def _start(self, work: object, name: str) -> asyncio.Task[None]:

@@ -15,7 +15,7 @@ import structlog
 from aiokafka.structs import TopicPartition
 
 from switchgear_sinks.store import Store
-from switchgear_sinks.writer.offset_commits import Committed
+from switchgear_sinks.writer.intents import Committed
 
 log = structlog.get_logger()
 

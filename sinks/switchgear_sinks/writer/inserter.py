@@ -12,7 +12,6 @@ from clickhouse_connect.driver.client import Client
 
 from switchgear.runtime.backoff import Backoff
 from switchgear_schemas.errors import InvalidExecutionError, SwitchgearError
-from switchgear_schemas.marked_ids import MarkedIds
 from switchgear_sinks.clickhouse_errors import (
     INCORRECT_DATA,
     InsertFailure,
@@ -23,7 +22,7 @@ from switchgear_sinks.store import Store
 from switchgear_sinks.writer.batches import Batch
 from switchgear_sinks.writer.dead_letters import DeadLetterProducer
 from switchgear_sinks.writer.repeated_fields import repeats_a_field
-from switchgear_sinks.writer.resent import drop_resent, note_stored
+from switchgear_sinks.writer.resent import ResentEvents
 from switchgear_sinks.writer.rows import RowMaker, Rows
 from switchgear_sinks.writer.settings import WriterLimits, WriterMetrics
 
@@ -77,17 +76,15 @@ class Inserter:
         self._dead = dead
         self._metrics = metrics
         self._limits = limits
-        self._overtaking: dict[tuple[str, int], MarkedIds] = {}
-        """By topic and partition, the resent events that were stored lately."""
+        self._resent = ResentEvents(store, maker.table)
 
-    async def insert(self, topic: str, partition: int, batch: Batch, fence: Callable[[], Awaitable[None]]) -> None:
-        """Store ``batch``. The broker acknowledges its dead letters before its valid rows are inserted.
+    async def insert(self, topic: str, batch: Batch, fence: Callable[[], Awaitable[None]]) -> float:
+        """Store ``batch``, and return the seconds that the insert took. The broker acknowledges the dead letters before.
 
         Args:
             topic: The batch's topic.
-            partition: The batch's partition.
             batch: What to store.
-            fence: Awaited before each attempt. It raises if another process owns the partition.
+            fence: Awaited before each attempt. It raises if other processes own the partitions.
 
         Raises:
             InsertRefusedError: ClickHouse refused for a reason that does not pass by itself and names no row.
@@ -95,16 +92,26 @@ class Inserter:
         rows = await asyncio.to_thread(self._maker.rows, batch.records)
         await self._send_dead_letters(rows)
         if self._begin is not None:
-            await self._retried(self._begin, fence)
+            await self._retried(self._begin, batch, fence)
             self._begin = None
-        overtaking = self._overtaking.setdefault((topic, partition), MarkedIds())
-        if rows.resent or overtaking.any_at(batch.records[0].timestamp):
-            await self._retried(lambda: self._remove_resent(batch, rows, overtaking), fence)
-        await self._retried(lambda: self._insert(rows, batch.intent.token(topic, partition)), fence)
-        if rows.resent:
-            note_stored(rows, overtaking)
+        if self._resent.concern(batch, rows):
+            await self._retried(lambda: self._remove_resent(batch, rows), batch, fence)
+        took_s = 0.0
 
-    async def _retried(self, attempt: Callable[[], Awaitable[bool]], fence: Callable[[], Awaitable[None]]) -> None:
+        async def insert() -> bool:
+            nonlocal took_s
+            started = time.perf_counter()
+            done = await self._insert(rows, batch.intent.token(topic))
+            took_s = time.perf_counter() - started
+            return done
+
+        await self._retried(insert, batch, fence)
+        self._resent.note_stored(rows)
+        return took_s
+
+    async def _retried(
+        self, attempt: Callable[[], Awaitable[bool]], batch: Batch, fence: Callable[[], Awaitable[None]]
+    ) -> None:
         """Run ``attempt`` until it returns True. Wait between failures, longer each time."""
         backoff, failing = Backoff(self._limits.retry_first_s, self._limits.retry_longest_s), False
         try:
@@ -122,7 +129,7 @@ class Inserter:
                     continue
                 if not failing:
                     failing = True
-                    self._metrics.failing.inc()
+                    self._metrics.failing.inc(len(batch.intent.ranges))
                 self._metrics.retries.labels(str(failure.code or "unreachable")).inc()
                 wait_s = backoff.next_s()
                 log.warning(
@@ -135,7 +142,7 @@ class Inserter:
                 await asyncio.sleep(wait_s)
         finally:
             if failing:
-                self._metrics.failing.dec()
+                self._metrics.failing.dec(len(batch.intent.ranges))
 
     async def _insert(self, rows: Rows, token: str) -> bool:
         """Try to insert once. Return False if an invalid row was found and removed, so that the next attempt may succeed."""
@@ -185,9 +192,8 @@ class Inserter:
     def _validate(self, rows: Rows, indexes: set[int]) -> None:
         rows.remove({index for index in indexes if not rows.make_canonical(index, self._maker.canonical)})
 
-    async def _remove_resent(self, batch: Batch, rows: Rows, overtaking: MarkedIds) -> bool:
-        dropped = await drop_resent(self._store, self._maker.table, batch, rows, overtaking)
-        self._metrics.skipped.labels("resent").inc(dropped)
+    async def _remove_resent(self, batch: Batch, rows: Rows) -> bool:
+        self._metrics.skipped.labels("resent").inc(await self._resent.drop(batch, rows))
         return True
 
     async def _send_dead_letters(self, rows: Rows) -> None:

@@ -1,11 +1,9 @@
-"""Commit offsets of several partitions in one request; with each, name the batch that is about to be inserted."""
+"""Commit offsets, one request at a time, and read what the group has committed."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 import structlog
@@ -15,12 +13,14 @@ from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.errors import BrokerUnavailableError
+from switchgear_sinks.writer.intents import Committed
 
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 Commit = Callable[[dict[Any, Any]], Awaitable[None]]
 
 
 class LostPartitionError(Exception):
-    """This process no longer owns the partition. Its next owner finishes the batch."""
+    """This process no longer owns the partitions. Their next owners finish the batch."""
 
 
 class Commits:
@@ -32,17 +32,17 @@ class Commits:
 
     def __init__(self, commit: Commit) -> None:
         self._commit = commit
-        self._waiting: dict[TopicPartition, tuple[OffsetAndMetadata, asyncio.Future[None]]] = {}
+        self._waiting: list[tuple[Offsets, asyncio.Future[None]]] = []
         self._wake = asyncio.Event()
 
-    async def submit(self, partition: TopicPartition, offset: int, metadata: str = "") -> None:
-        """Commit, and return when the broker has it. Each partition may have one call at a time.
+    async def submit(self, offsets: Offsets) -> None:
+        """Commit, and return when the broker has all of ``offsets``. Each partition may have one call at a time.
 
         Raises:
             LostPartitionError: The group has a newer generation without this process.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[partition] = (OffsetAndMetadata(offset, metadata), done)
+        self._waiting.append((offsets, done))
         self._wake.set()
         await done
 
@@ -51,25 +51,22 @@ class Commits:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            waiting, self._waiting = self._waiting, {}
-            waiting = {partition: each for partition, each in waiting.items() if not each[1].done()}
+            waiting, self._waiting = [each for each in self._waiting if not each[1].done()], []
             if waiting and not await self._send(waiting):
-                for partition, each in waiting.items():  # the loss of one partition must not fail the others
-                    await self._send({partition: each}, last_try=True)
+                for each in waiting:  # the loss of one batch's partitions must not fail the others
+                    await self._send([each], last_try=True)
 
-    async def _send(
-        self, waiting: dict[TopicPartition, tuple[OffsetAndMetadata, asyncio.Future[None]]], *, last_try: bool = False
-    ) -> bool:
+    async def _send(self, waiting: list[tuple[Offsets, asyncio.Future[None]]], *, last_try: bool = False) -> bool:
         failure: Exception | None = None
         try:
-            await self._commit({partition: offset for partition, (offset, _) in waiting.items()})
+            await self._commit({partition: at for offsets, _ in waiting for partition, at in offsets.items()})
         except (CommitFailedError, IllegalStateError) as error:
             if not last_try and len(waiting) > 1:
                 return False
             failure = LostPartitionError(str(error))
         except Exception as error:  # noqa: BLE001 - raised to the caller of submit
             failure = error
-        for _, done in waiting.values():
+        for _, done in waiting:
             if done.done():
                 continue
             if failure is None:
@@ -141,67 +138,3 @@ class CommittedOffsets:
             f"The coordinator of the group {self._group} does not answer.",
             hint="Nothing is lost. Start the sink again when the brokers are healthy; it continues where it stopped.",
         )
-
-
-_PENDING: Final = re.compile(r"pending:(\d+)-(\d+)(?::(-?\d+))?")
-_STORED: Final = re.compile(r"stored:(\d+)-(\d+)")
-NOTHING: Final = range(0)
-
-
-@dataclass(frozen=True, slots=True)
-class Intent:
-    """A batch that is about to be inserted: the offsets ``first`` to ``last`` of one partition.
-
-    ``stamp`` is the first record's Kafka timestamp. It matters when a topic is deleted and created again, because the
-    offsets start over. Without the stamp ClickHouse would take the first batches for repetitions and drop them.
-    """
-
-    first: int
-    last: int
-    stamp: int
-
-    def metadata(self) -> str:
-        """Return the intent as the metadata of an offset commit."""
-        return f"pending:{self.first}-{self.last}:{self.stamp}"
-
-    def token(self, topic: str, partition: int) -> str:
-        """Return the ``insert_deduplication_token`` of the batch."""
-        return f"{topic}-{partition}-{self.first}-{self.last}-{self.stamp}"
-
-    @classmethod
-    def parse(cls, metadata: str | None) -> Intent | None:
-        """Return the intent that :meth:`metadata` wrote; None for anything else."""
-        match = _PENDING.fullmatch(metadata or "")
-        if match is None:
-            return None
-        return cls(int(match[1]), int(match[2]), int(match[3] or 0))
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """A commit of one partition: the next offset to read, and what its metadata says of the offsets from there on.
-
-    ``pending`` is the batch that may be unfinished. ``stored`` are offsets that the store has already: while the offsets before them
-    are read again (``switchgear sink --rewind``), they are passed over. Both are in one commit, so a crash can't part them.
-    """
-
-    offset: int
-    pending: Intent | None = None
-    stored: range = NOTHING
-
-    def metadata(self) -> str:
-        """Return ``pending`` and ``stored`` as the metadata of the commit."""
-        found = [] if self.pending is None else [self.pending.metadata()]
-        if self.offset < self.stored.stop:
-            found.append(f"stored:{self.stored.start}-{self.stored.stop}")
-        return " ".join(found)
-
-    @classmethod
-    def parse(cls, offset: int, metadata: str | None) -> Committed:
-        """Return the commit that :meth:`metadata` was written for. Anything else in the metadata is ignored."""
-        pending, stored = None, NOTHING
-        for word in (metadata or "").split(" "):
-            pending = pending or Intent.parse(word)
-            if match := _STORED.fullmatch(word):
-                stored = range(int(match[1]), int(match[2]))
-        return cls(offset, pending, stored)

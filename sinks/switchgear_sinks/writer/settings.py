@@ -8,6 +8,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from switchgear.telemetry.labels import BoundedLabels
+from switchgear_schemas.settings import Settings
 
 MOST_EMITTERS: Final = 50
 """Emitters whose wrong clocks are counted by name."""
@@ -19,6 +20,8 @@ class WriterLimits:
 
     batch_rows: int = 20_000
     batch_age_s: float = 0.5
+    longest_age_s: float = 0.0
+    """How long batches may wait if inserts take more of a core than :data:`~.pace.SHARE`. Less than ``batch_age_s`` is the same as that."""
     batch_bytes: int = 16 * 1024 * 1024
     memory_bytes: int = 96 * 1024 * 1024
     """Bytes of the messages of all partitions that wait or are being inserted."""
@@ -28,6 +31,16 @@ class WriterLimits:
     """An older intent is committed again before the insert, so that a process that slept notices that it was replaced."""
     finish_s: float = 5.0
     """How long a batch may take to finish after its partition is revoked or the process is asked to stop."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> WriterLimits:
+        """Return the limits that the settings ask for."""
+        longest_s = settings.sink_batch_max_age_s
+        return cls(
+            batch_rows=settings.sink_batch_max_rows,
+            batch_age_s=min(cls().batch_age_s, longest_s),
+            longest_age_s=longest_s,
+        )
 
     @property
     def partition_rows(self) -> int:

@@ -27,7 +27,10 @@ from switchgear_sinks.writer.batches import Record
 from switchgear_sinks.writer.dead_letters import DeadLetterProducer
 from switchgear_sinks.writer.history import HINT, StoreHistory
 from switchgear_sinks.writer.inserter import Inserter
-from switchgear_sinks.writer.offset_commits import Committed, CommittedOffsets
+from switchgear_sinks.writer.intents import Committed
+from switchgear_sinks.writer.offset_commits import CommittedOffsets
+from switchgear_sinks.writer.pace import Pace
+from switchgear_sinks.writer.replay import RangeReader
 from switchgear_sinks.writer.rows import CircuitRows, ExecutionRows
 from switchgear_sinks.writer.settings import WriterLimits, WriterMetrics
 
@@ -41,6 +44,12 @@ _BEGINS_LIMIT_S: Final = 20.0
 _POSITION_LIMIT_S: Final = 0.2
 _START_LIMIT_S: Final = 30.0
 _START_WAIT_S: Final = 1.0
+_FETCHING: Final = {
+    "enable_auto_commit": False,
+    "auto_offset_reset": "earliest",
+    "max_partition_fetch_bytes": 2 * MAX_EVENT_BYTES,
+    "fetch_max_bytes": 16 * MAX_EVENT_BYTES,
+}
 _SESSION_MS: Final = 10_000
 _REBALANCE_MS: Final = 30_000
 
@@ -81,6 +90,8 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         self._clock = clock
         self._dead = DeadLetterProducer(connection, topics.dead, metrics)
         self._committed = CommittedOffsets(connection, topics.sink_group)
+        self._read_ranges = RangeReader(connection, self._committed, _FETCHING, clock)
+        self._pace = Pace(self.limits.batch_age_s, self.limits.longest_age_s)
         self._history = StoreHistory(store, topics.sink_group)
         self._history_begins = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
@@ -131,7 +142,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
                 self._balance_memory()
                 for partition, records in (await self._poll()).items():
                     self._feed(partition, records)
-                await self._complete_ranges()
+                self._rewind_later()
                 await self._update_positions()
         finally:
             await self._disconnect()
@@ -156,13 +167,21 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         except Exception as error:  # noqa: BLE001 - aiokafka would only log it; run() raises it
             self._fail(error)
             return
-        to_replay = sum(at.pending is not None for at in committed.values())
-        self._metrics.replays.inc(to_replay)
         self._metrics.lag.clear()
-        log.info("partitions assigned", count=len(assigned), to_replay=to_replay)
         self.assignment = Assignment(
-            assigned, self._inserters, committed, self._commit, self.limits, self._clock, self._fail
+            assigned,
+            self._inserters,
+            committed,
+            self._commit,
+            self._read_ranges,
+            self.limits,
+            self._pace,
+            self._clock,
+            self._fail,
         )
+        to_replay = self.assignment.unfinished
+        self._metrics.replays.inc(to_replay)
+        log.info("partitions assigned", count=len(assigned), to_replay=to_replay)
         for partition, records in self._early.items():
             self._feed(partition, records)
         self._early.clear()
@@ -290,11 +309,8 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             **self._connection.options(),
             group_id=self._topics.sink_group,
             group_instance_id=self._instance_id,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
+            **_FETCHING,
             partition_assignment_strategy=(RoundRobinPartitionAssignor,),  # aiokafka's sticky one is broken
-            max_partition_fetch_bytes=2 * MAX_EVENT_BYTES,
-            fetch_max_bytes=16 * MAX_EVENT_BYTES,
             session_timeout_ms=_SESSION_MS,
             rebalance_timeout_ms=_REBALANCE_MS,
             metadata_max_age_ms=METADATA_MAX_AGE_MS,
@@ -337,7 +353,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         if self.assignment is None:  # fetched before the listener was called
             self._early.setdefault(partition, []).extend(records)
             return
-        self._note_gap(partition, self.assignment.writers[partition].feed(records))
+        self._note_gap(partition, self.assignment.feed(partition, records))
 
     def _note_gap(self, partition: TopicPartition, gap: range) -> None:
         if gap and partition.topic == self._topics.executions:  # compaction leaves gaps in the other topic
@@ -368,14 +384,11 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         """Pause the partitions that hold enough. If all together hold too much, pause all of them and cut batches at once."""
         if self.assignment is None:
             return
-        writers = self.assignment.writers
-        held = sum(writer.held_bytes for writer in writers.values())
+        held = self.assignment.held_bytes
         self._metrics.held.set(held)
         short = held >= self.limits.memory_bytes
-        for writer in writers.values():
-            if writer.hurried != short:
-                writer.hurry(hurried=short)
-        wanted = {partition for partition, writer in writers.items() if short or writer.full}
+        self.assignment.hurry(hurried=short)
+        wanted = {partition for partition, each in self.assignment.partitions.items() if short or each.full}
         ours = self._consumer.assignment()  # a rebalance may have begun before the listener was called
         if stop := (wanted - self.paused) & ours:
             self._consumer.pause(*stop)
@@ -383,17 +396,9 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             self._consumer.resume(*go)
         self.paused = wanted
 
-    async def _complete_ranges(self) -> None:
-        """Complete the pending ranges whose last records were compacted away."""
-        if self.assignment is None:
-            return
-        for partition, writer in list(self.assignment.writers.items()):
-            if writer.buffer.pending is None:
-                continue
-            end, position = self._consumer.highwater(partition), await self._position(partition)
-            if end is not None and position is not None and position >= end:
-                writer.end_of_log()
-        if self._rewinds_later and not any(each.buffer.pending for each in self.assignment.writers.values()):
+    def _rewind_later(self) -> None:
+        """Join the group again when the last pending batch is stored, so that the partitions are set back."""
+        if self._rewinds_later and self.assignment is not None and not self.assignment.unfinished:
             self._rewinds_later = False
             self._consumer._coordinator.request_rejoin()  # noqa: SLF001 - aiokafka has no public way to be assigned anew
 
@@ -405,24 +410,24 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
 
     async def _update_positions(self) -> None:
         """Once a second, look for offsets without records and update the lag."""
-        now = self._clock()
-        if self.assignment is None or now - self._updated_at < _UPDATE_EVERY_S:
+        now, assignment = self._clock(), self.assignment
+        if assignment is None or now - self._updated_at < _UPDATE_EVERY_S:
             return
         self._updated_at = now
-        for partition, writer in list(self.assignment.writers.items()):
+        for partition in assignment.partitions:
             position = await self._position(partition)
             if position is not None:
-                self._note_gap(partition, writer.passed(position))
+                self._note_gap(partition, assignment.reached(partition, position))
         await self._explain_gaps()
         self._show_lag()
 
     def _show_lag(self) -> None:
         if self.assignment is None:  # a rebalance came in between
             return
-        for partition, writer in self.assignment.writers.items():
+        for partition, each in self.assignment.partitions.items():
             end = self._consumer.highwater(partition)
-            if end is not None and writer.landed is not None:
-                self._metrics.lag.labels(partition.topic, str(partition.partition)).set(max(0, end - writer.landed))
+            if end is not None and each.landed is not None:
+                self._metrics.lag.labels(partition.topic, str(partition.partition)).set(max(0, end - each.landed))
 
     def _fail(self, error: BaseException) -> None:
         if self._failure is None:

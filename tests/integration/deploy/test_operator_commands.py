@@ -122,6 +122,7 @@ async def test_open_for_a_while_then_a_probe_closes_and_the_command_line_says_wh
     assert "applied as soon as one reads it" in unconfirmed.stderr
 
     start_worker(settings)
+    await _in_rows(settings, "search")
     opened = await asyncio.to_thread(
         run, "open", "search", "--for", "1s", "--reason", "drill", "--json", "--timeout", "30", settings=settings
     )
@@ -152,7 +153,10 @@ async def test_open_for_a_while_then_a_probe_closes_and_the_command_line_says_wh
 async def _known(settings, *tools: str) -> None:
     """Calls of the tools, and the worker has rows of them."""
     await emit(settings, [{"tool_name": tool, "status": "success"} for tool in tools])
+    await _in_rows(settings, *tools)
 
+
+async def _in_rows(settings, *tools: str) -> None:
     async def there():
         return set(tools) <= set((await read_rows(settings)).keys())
 
@@ -225,7 +229,6 @@ async def test_a_name_that_nothing_knows_is_not_commanded_without_create(setting
         refused = await _ask(settings, *line)
         assert (refused.returncode, refused.stdout) == (2, "")
         assert "knows 'mcp:wether:now' (did you mean mcp:weather:now?)" in refused.stderr
-        assert "Stored calls were not asked" in refused.stderr
     nothing = await _ask(settings, "open", "nothing:*", "--yes")
     assert nothing.returncode == 2
     assert "'nothing:*' matches no known tool. Known tools: mcp:weather:now." in nothing.stderr
@@ -317,17 +320,3 @@ async def test_a_thousand_tools_are_commanded_and_confirmed_together(settings, s
     assert (done.returncode, done.stdout.count(": disabled, version 1")) == (0, 1_000), done.stderr
     assert time.monotonic() - began < 60
     assert len(await read_circuits(settings)) == 1_000
-
-
-async def test_tools_of_which_calls_are_stored_are_known_without_a_worker(make_settings, tmp_path):
-    settings = make_settings(data_dir=tmp_path, clickhouse_url=f"chdb:{tmp_path / 'clickhouse'}")
-    with switchgear("sink", log=tmp_path / "sink.log", settings=settings) as sink:
-        await emit(settings, [{"tool_name": "mcp:stored", "status": "success"}])
-
-        def stored():
-            return "mcp:stored" in run("tools", settings=settings).stdout
-
-        await asyncio.to_thread(sink.wait_until, stored, "the call is stored")
-        sent = await _ask(settings, "open", "mcp:*", "--yes", "--no-wait")
-        assert (sent.returncode, sent.stdout) == (0, "mcp:stored: sent, not waited for.\n"), sent.stderr
-        assert sent.stderr == ""

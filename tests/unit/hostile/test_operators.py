@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from switchgear.follower.view import decode_view
 from switchgear_alerts.facts import read_circuit
 from switchgear_alerts.receivers import RECEIVERS, alertmanager, cloudevents, email, pagerduty, slack, webhook
 from switchgear_alerts.receivers.base import ChatReceiver, Context, to_json
 from switchgear_api.answers import json_answer
-from switchgear_api.console.records import circuit_part, decode_record
+from switchgear_api.console.records import circuit_part
 from switchgear_api.readonly.formulas import without_formulas
 from switchgear_cli.reads import tables
 from switchgear_schemas.circuit import Cause
@@ -108,7 +109,7 @@ def test_no_table_of_the_command_line_gives_its_terminal_an_order(text: str):
 
 @table("text", TEXTS)
 def test_the_consoles_answers_are_json_that_no_page_or_terminal_takes_for_its_own(text: str):
-    part = circuit_part(decode_record(recorded(text)))
+    part = circuit_part(decode_view(recorded(text)))
     answer = json_answer(part)
     assert answer.media_type == "application/json"
     body = bytes(answer.body).decode()

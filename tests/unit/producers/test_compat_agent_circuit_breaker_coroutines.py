@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 
 import pytest
 
@@ -103,57 +102,3 @@ async def test_refused_coroutine_function_is_not_called(breaker):
     fail(breaker, 3)
     with pytest.raises(CircuitOpenError):  # pytest makes an error of "was never awaited"
         await breaker.call(adown)
-
-
-def returning_one():
-    return adown()
-
-
-def probing(breaker):
-    fail(breaker, 3)
-    now[0] += 60
-
-
-async def test_task_cancelled_before_its_first_step_lets_the_next_call_probe(breaker):
-    probing(breaker)
-    task = asyncio.create_task(breaker.call(returning_one))
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert await breaker.acall(asyncio.sleep, 0, "made") == "made"
-    assert breaker.state == "closed"
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:coroutine 'adown' was never awaited")
-async def test_coroutine_that_is_never_awaited_lets_the_next_call_probe(breaker):
-    probing(breaker)
-    breaker.call(returning_one)
-    gc.collect()
-    breaker.call(returning_one).close()
-    assert breaker.call(lambda: "made") == "made"
-
-
-async def test_returns_a_future_itself_and_counts_it_when_it_ends(breaker):
-    def down():
-        raise DownError
-
-    loop = asyncio.get_running_loop()
-    for _ in range(3):
-        future = breaker.call(lambda: loop.run_in_executor(None, down))
-        assert asyncio.isfuture(future)
-        with pytest.raises(DownError):
-            await future
-    assert breaker.state == "open"
-
-
-async def test_counts_any_awaitable_when_it_ends(breaker):
-    class Query:
-        def __await__(self):
-            yield from asyncio.sleep(0).__await__()
-            raise DownError
-
-    for _ in range(3):
-        with pytest.raises(DownError):
-            await breaker.call(Query)
-    assert breaker.state == "open"

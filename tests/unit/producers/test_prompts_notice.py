@@ -327,17 +327,6 @@ def test_notice_is_thread_safe():
     assert gear.notice().endswith("and 2990 more.")
 
 
-def test_notice_has_the_circuits_of_the_running_session():
-    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), fallbacks={"a": ["b"]})
-    with gear.session("s-1"):
-        gear.try_acquire("a").failure(ConnectionError())
-        assert "call them: a (" in gear.notice()
-        assert "use b instead" in gear.notice()
-        assert gear.available(["a", "b"]) == ["b"]
-    assert gear.notice() == ""
-    assert gear.available(["a", "b"]) == ["a", "b"]
-
-
 def test_notices_of_alternating_sessions_stay_the_same():
     wall = Clock(NOON)
     clock = SimpleNamespace(monotonic=time.monotonic, wall=wall)

@@ -12,7 +12,6 @@ import pytest
 from switchgear import (
     BreakerPolicy,
     CircuitOpenError,
-    Permit,
     SessionExhaustedError,
     Switchgear,
     SwitchgearError,
@@ -304,17 +303,6 @@ def test_a_bare_thread_is_in_the_session_after_it_entered_it(gear):
     assert session.status().calls == 1
 
 
-def test_a_session_can_be_entered_within_itself_and_again(gear):
-    session = gear.session("s-1")
-    for _ in range(2):
-        with session:
-            with session:
-                gear.try_acquire("a")
-            assert session_stack.get()[-1] is session
-        assert not session_stack.get()
-    assert session.status().calls == 2
-
-
 def test_leaving_a_session_restores_the_outer_one_after_an_exception(gear):
     with gear.session("outer") as outer:
         with pytest.raises(KeyError), gear.session("inner"):
@@ -333,14 +321,6 @@ def test_an_inner_session_has_fresh_circuits_and_counts_in_the_outer_one(gear):
             assert refusal.reason == "the token budget of session outer is spent (10 of 10)"
             assert inner.exhausted == outer.exhausted == refusal.reason
         assert (inner.status().calls, outer.status().calls) == (1, 3)
-
-
-def test_calls_of_another_client_are_not_in_the_session(gear):
-    other = Switchgear.local(local_policies=QUICK)
-    with gear.session(max_calls=1) as session:
-        for _ in range(3):
-            assert isinstance(other.try_acquire("a"), Permit)
-        assert session.status().calls == 0
 
 
 def test_leaving_a_session_that_was_not_entered_here_does_nothing(gear):

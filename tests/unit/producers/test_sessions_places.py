@@ -34,28 +34,6 @@ def all_of(*work):
 
 
 @pytest.mark.slow
-def test_a_refused_call_takes_no_place_from_another_call(gear):
-    session = gear.session(max_calls=2)
-    with session:
-        gear.try_acquire("down").failure(ConnectionError())
-
-    def exhausted():
-        found = 0
-        with session:
-            for _ in range(3_000):
-                try:
-                    gear.call("down", len, "a")
-                except SessionExhaustedError:
-                    found += 1
-                except CircuitOpenError:
-                    continue
-        return found
-
-    assert all_of(*[exhausted] * 4) == [0] * 4
-    assert (session.status().calls, session.status().refused) == (1, 0)
-
-
-@pytest.mark.slow
 def test_a_call_that_the_outer_session_refuses_takes_no_place_in_the_inner_one(gear):
     outer, inner = gear.session(max_calls=1), gear.session(max_calls=2)
     with outer:

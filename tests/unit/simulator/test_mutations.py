@@ -9,9 +9,9 @@ from switchgear.breaker.evidence import Evidence
 from switchgear.breaker.half_open import HalfOpen
 from switchgear.breaker.ramp import Ramp
 from switchgear.fleet.circuit import LiveCircuit
-from switchgear.fleet.family_run import FamilyRun
 from switchgear.fleet.fold import FleetFold
 from switchgear.fleet.registry import CircuitRegistry
+from switchgear.fleet.run import Run
 from switchgear.follower.status import BrokerTime
 from switchgear.follower.table import CircuitTable
 from switchgear.guard.decision import CircuitDecision
@@ -105,18 +105,18 @@ def test_an_owner_that_counts_an_answer_as_a_failure_of_the_server_is_noticed(mo
     assert broken(server_outage_every_s=0.0).invariant in {"counted-once", "opens-with-evidence"}
 
 
-def test_an_owner_that_forgets_a_call_of_a_server_is_noticed(monkeypatch):
-    takes = FamilyRun.takes
+@pytest.mark.parametrize("of_family", [False, True])
+def test_an_owner_that_forgets_a_call_of_a_run_is_noticed(monkeypatch, of_family):
+    add = Run.add
 
     def forgetful(self, *args):
-        taken = takes(self, *args)
-        self.count -= self.count > 2
-        return taken
+        add(self, *args)
+        self.count -= self.count > 2 and bool(self.durations) != of_family
 
-    monkeypatch.setattr(FamilyRun, "takes", forgetful)
+    monkeypatch.setattr(Run, "add", forgetful)
     error = broken(calls_per_s=15.0, server_outage_every_s=0.0)
     assert error.invariant in {"counted-once", "rebuild-agrees"}
-    assert error.circuit_id.endswith("|family")
+    assert error.circuit_id.startswith("mcp:server_") if of_family else not error.circuit_id.endswith("|family")
 
 
 def test_a_record_in_the_partition_of_another_owner_is_noticed(monkeypatch):

@@ -16,7 +16,7 @@ from switchgear_schemas.settings import Settings
 from switchgear_sinks.migrations import migrate
 from switchgear_sinks.store import open_store
 from switchgear_sinks.writer.inserter import INSERT_SETTINGS
-from switchgear_sinks.writer.offset_commits import Intent
+from switchgear_sinks.writer.intents import Intent, Range
 from switchgear_sinks.writer.rows import ExecutionRows
 from tests.support.engine import copy_migrated
 from tests.support.groups import commit_by_hand
@@ -54,6 +54,11 @@ def load(count: int) -> list[Message]:
         value = b"junk" if place % BAD_EVERY == 0 else execution(tool, status=status, execution_time_ms=place % 900)
         found.append(Message(value, tool.encode()))
     return found
+
+
+def one_range(first: int, last: int, stamp: int, partition: int = 1) -> Intent:
+    """Return an intent of one partition."""
+    return Intent((Range(partition, first, last, stamp),))
 
 
 async def stored(settings: Settings) -> int:
@@ -100,15 +105,15 @@ async def test_pending_range_of_a_dead_owner_is_replayed_exactly(here: Settings,
     """What the dead one may have inserted is not inserted again; what it may not have is not lost."""
     await produce(here, [Message(execution(), partition=1) for _ in range(100)] + [Message(b"junk", partition=1)])
     log = sorted(await read_topic(here, here.topics.executions), key=lambda record: record.offset)
-    intent = Intent(20, 59, log[20].timestamp)
+    intent = one_range(20, 59, log[20].timestamp)
     async with await open_store(here) as store:
         await migrate(store)
-        earlier = [(Intent(0, 19, log[0].timestamp), log[:20])] + ([(intent, log[20:60])] if landed else [])
+        earlier = [(one_range(0, 19, log[0].timestamp), log[:20])] + ([(intent, log[20:60])] if landed else [])
         for named, records in earlier:
             await store.raw_insert(
                 "tool_metrics",
                 b"\n".join(ExecutionRows().rows(records).values),
-                settings=INSERT_SETTINGS | {"insert_deduplication_token": named.token(here.topics.executions, 1)},
+                settings=INSERT_SETTINGS | {"insert_deduplication_token": named.token(here.topics.executions)},
             )
     await commit_by_hand(here, {1: (20, intent.metadata())})
     async with sinking(here) as sink:
@@ -117,7 +122,7 @@ async def test_pending_range_of_a_dead_owner_is_replayed_exactly(here: Settings,
         assert sink.metric("switchgear_sink_replayed_batches_total") == 1
         assignment = sink.writer.assignment
         assert assignment is not None
-        assert assignment.writers[TopicPartition(here.topics.executions, 1)].landed == 101
+        assert assignment.partitions[TopicPartition(here.topics.executions, 1)].landed == 101
 
 
 @pytest.mark.deep
@@ -128,7 +133,7 @@ async def test_offsets_that_start_over_in_a_recreated_topic_are_new_events(here:
         await sink.until_committed(here)
         log = await read_topic(here, here.topics.executions)
         records = sorted(log, key=lambda record: record.offset)
-        token = Intent(0, 9, records[0].timestamp + 60_000).token(here.topics.executions, 0)
+        token = one_range(0, 9, records[0].timestamp + 60_000, partition=0).token(here.topics.executions)
         await sink.store.raw_insert(
             "tool_metrics",
             b"\n".join(ExecutionRows().rows(records).values),

@@ -79,7 +79,7 @@ async def test_a_batch_that_a_killed_sink_left_keeps_its_range_when_the_rest_is_
     key = b"search"
     places = await produce(first, [Message(execution("search"), key, partition=0) for _ in range(90)])
     stamp = await _timestamp(first, places[60][1])
-    await commit_by_hand(first, {0: (60, f"pending:60-79:{stamp}")})
+    await commit_by_hand(first, {0: (60, f"pending:0=60-79:{stamp}")})
     here = lose(first)
     async with sinking(here, rewind=True) as sink:
         await sink.until_count(90)

@@ -8,10 +8,11 @@ from typing import get_args
 
 import pytest
 
+from switchgear.follower.view import decode_view
 from switchgear_api.console import live as live_module
 from switchgear_api.console.figures import ToolFigures
 from switchgear_api.console.live import KEPT, MOST_WAITING, Live
-from switchgear_api.console.records import advice, circuit_part, decode_record
+from switchgear_api.console.records import advice, circuit_part
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.enums import CircuitState
 from switchgear_sinks.health.verdict import judge
@@ -122,7 +123,7 @@ async def test_only_changed_tools_are_sent_and_nothing_while_nothing_changes(liv
 )
 async def test_record_of_the_stream_has_the_advice_for_its_state(state, counted):
     live = Live(SimpleNamespace(fleet=SimpleNamespace(listen=lambda _: None)))
-    record = decode_record(
+    record = decode_view(
         Circuit(
             circuit_id="web", tool_name="web", state=state, version=2, generation=1, changed_at=datetime.now(UTC)
         ).to_bytes()

@@ -4,9 +4,10 @@ from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import get_args
 
+from switchgear.follower.view import decode_view
 from switchgear_api.console.figures import Figures, Opening, ToolFigures
 from switchgear_api.console.now import advised, assemble, openings
-from switchgear_api.console.records import circuit_part, decode_record
+from switchgear_api.console.records import circuit_part
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.enums import CircuitState
 from tests.support.table import table
@@ -25,7 +26,7 @@ def circuit(name, state="closed", scope="tool", **fields):
         "generation": 1,
         "changed_at": NOW,
     }
-    return decode_record(Circuit(**given | fields).to_bytes())
+    return decode_view(Circuit(**given | fields).to_bytes())
 
 
 def figures(**tools):

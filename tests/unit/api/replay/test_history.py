@@ -12,6 +12,7 @@ import pytest
 
 from switchgear_api.replay.history import HistoryError, read_history
 from switchgear_schemas.execution import MAX_EVENT_BYTES
+from switchgear_schemas.wire import decode_execution
 
 GOOD = b'{"tool_name":"search","status":"success","colour":"blue"}'
 
@@ -26,7 +27,7 @@ def test_every_line_has_its_number_its_bytes_and_its_object(tmp_path):
     lines = list(read_history(write(tmp_path, GOOD, b"", b"  \r", GOOD + b"\r")))
     assert [line.number for line in lines] == [1, 4]
     assert [line.raw for line in lines] == [GOOD, GOOD]
-    assert lines[0].event == {"tool_name": "search", "status": "success", "colour": "blue"}
+    assert lines[0].event == decode_execution(GOOD)
     assert lines[0].reason == ""
 
 

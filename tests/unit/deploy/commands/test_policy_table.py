@@ -8,9 +8,9 @@ import pytest
 
 from switchgear.fleet.rows import PolicyOverrides, Row
 from switchgear_api.operate import policy_in_force as in_force_module
+from switchgear_api.operate.known_state import KnownState
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.main import FAILED, run
-from switchgear_cli.operate.targets import KnownState
 
 pytestmark = pytest.mark.slow
 

@@ -71,7 +71,7 @@ def test_the_next_in_steps_of_ten_is_held_where_the_default_is_in_use(held, list
 
 @pytest.mark.parametrize("hold", HOLDS)
 def test_a_port_is_held_by_one_at_a_time_and_is_free_again_at_the_end(hold):
-    with hold(0) as first:
+    with hold_port(None, any_free_port(), flag="--api-port", hold=hold) as first:
         port = port_of(first)
         with pytest.raises(OSError, match="in use"):
             hold(port)
@@ -84,13 +84,20 @@ def test_a_listening_port_takes_connections_before_a_server_accepts_them():
 
 
 def test_a_server_can_listen_on_a_port_that_is_reserved(listen, stack):
-    reserved = stack.enter_context(hold_reserved(any_free_port()))
+    reserved = stack.enter_context(hold_port(None, any_free_port(), flag="--kafka-port", hold=hold_reserved))
     listen(port_of(reserved))
 
 
 @pytest.mark.slow
 def test_a_reservation_ends_with_its_process():
-    script = "import sys; from switchgear_cli.local.ports import hold_reserved, port_of; held = hold_reserved(0); print(port_of(held), flush=True); sys.stdin.read()"
+    script = """
+import sys
+from switchgear_cli.local.ports import any_free_port, hold_port, hold_reserved, port_of
+
+held = hold_port(None, any_free_port(), flag="--kafka-port", hold=hold_reserved)
+print(port_of(held), flush=True)
+sys.stdin.read()
+"""
     with subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:

@@ -15,8 +15,8 @@ from switchgear_api.operate.command_result import CommandResult
 from switchgear_api.operate.known_state import KnownState
 from switchgear_api.operate.send_command import this_person
 from switchgear_cli.main import FAILED, INTERRUPTED, WRONG_USAGE, run
-from switchgear_cli.operate import targets as targets_module
-from switchgear_cli.reads.client import ApiUnavailableError
+from switchgear_cli.operate import over_kafka as over_kafka_module
+from switchgear_cli.reads.client import ApiClient, ApiUnavailableError
 from switchgear_schemas.errors import BrokerUnavailableError
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,6 @@ class Fleet:
     def __init__(self) -> None:
         self.rows = {name: Row(circuit_id=name, tool_name=name) for name in ("x", "mcp:x")}
         self.overrides: dict[int, PolicyOverrides] = {}
-        self.stored: list[str] | None = []
         self.unread = False
         self.down = False
         self.sent: list[tuple] = []
@@ -50,11 +49,6 @@ class Fleet:
     def api(self) -> dict[str, object]:
         raise ApiUnavailableError("The API at http://api:8620 cannot be reached.", hint="Start it.")
 
-    def sql(self, _query: str) -> dict[str, object]:
-        if self.stored is None:
-            raise ApiUnavailableError("The API at http://api:8620 cannot be reached.", hint="Start it.")
-        return {"rows": [[name] for name in self.stored], "truncated": False}
-
     async def send_command(self, settings, commands, *, wait_s) -> list[CommandResult]:
         self.sent += [(settings, command, wait_s) for command in commands]
         return [
@@ -73,9 +67,8 @@ class Fleet:
 def fleet(monkeypatch) -> Fleet:
     found = Fleet()
     for name in ("read_known", "commands_wait"):
-        monkeypatch.setattr(targets_module, name, getattr(found, name))
-    monkeypatch.setattr(targets_module.ApiClient, "known", lambda _api: found.api())
-    monkeypatch.setattr(targets_module.ApiClient, "sql", lambda _api, query: found.sql(query))
+        monkeypatch.setattr(over_kafka_module, name, getattr(found, name))
+    monkeypatch.setattr(ApiClient, "known", lambda _api: found.api())
     monkeypatch.setattr(send_command_module, "send_command", found.send_command)
     return found
 
@@ -190,10 +183,10 @@ def test_several_tools_may_be_named_and_each_is_commanded_once(fleet):
 @pytest.mark.slow
 def test_a_glob_means_the_known_tools_that_it_matches(fleet, capsys):
     fleet.add("mcp:y|user=u1")
-    fleet.stored = ["mcp:stored", "other"]
+    fleet.add("mcp:z")
     assert run(["open", "mcp:*", "--yes"]) == 0
-    assert fleet.tools == ["mcp:stored", "mcp:x"]
-    assert capsys.readouterr().out == "mcp:stored: sent, not waited for.\nmcp:x: sent, not waited for.\n"
+    assert fleet.tools == ["mcp:x", "mcp:z"]
+    assert capsys.readouterr().out == "mcp:x: sent, not waited for.\nmcp:z: sent, not waited for.\n"
 
 
 @pytest.mark.slow
@@ -256,14 +249,14 @@ def test_a_name_that_nothing_knows_is_not_sent_and_the_nearest_is_named(fleet, c
     fleet.add("mcp:weather:get_forecast")
     assert run([name, "mcp:weather:get_forcast", "x"]) == WRONG_USAGE
     assert capsys.readouterr().err == (
-        "switchgear: No circuit, policy or stored call knows 'mcp:weather:get_forcast' (did you mean "
+        "switchgear: No circuit or policy knows 'mcp:weather:get_forcast' (did you mean "
         "mcp:weather:get_forecast?). Nothing was sent. Give --create if the name is right.\n"
     )
     assert fleet.sent == []
 
 
 def test_create_sends_a_name_that_nothing_knows_without_a_look_up(fleet):
-    fleet.down, fleet.stored = True, None
+    fleet.down = True
     assert run(["open", "new", "--create"]) == 0
     assert fleet.tools == ["new"]
 
@@ -279,15 +272,6 @@ def test_a_policy_files_plain_names_are_known_and_its_globs_are_not_names(fleet,
     assert run(["open", "planned"]) == WRONG_USAGE
     assert run(["open", "x"]) == 0
     assert fleet.tools == ["planned", "x"]
-
-
-@pytest.mark.slow
-def test_an_api_that_cannot_be_reached_is_mentioned_and_what_the_workers_know_still_counts(fleet, capsys):
-    fleet.stored = None
-    assert run(["open", "mcp:*", "--yes"]) == 0
-    assert "Stored calls were not asked: The API at http://api:8620 cannot be reached." in capsys.readouterr().err
-    assert run(["open", "nosuch"]) == WRONG_USAGE
-    assert "Stored calls were not asked" in capsys.readouterr().err
 
 
 def test_a_table_that_cannot_be_read_is_an_error_with_what_to_do(fleet, capsys):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from switchgear.emitter.spool import Spool
-from tests.support.spooling import damage, databases, drained, opened, written
+from tests.support.spooling import drained, opened, written
 
 
 def filled(root: Path, count: int) -> Spool:
@@ -54,13 +54,4 @@ def test_other_errors_of_reading_lose_nothing(tmp_path: Path, monkeypatch: pytes
         with pytest.raises(sqlite3.OperationalError):
             spool.read(10)
     assert numbers(spool) == list(range(40))
-    spool.close()
-
-
-def test_a_damaged_file_of_a_dead_process_is_renamed_and_counted_once(tmp_path: Path) -> None:
-    filled(tmp_path, 5).close()
-    damage(databases(tmp_path)[0])
-    spool = opened(tmp_path)
-    spool.open()
-    assert (spool.taken_over, spool.damaged) == (0, 1)
     spool.close()

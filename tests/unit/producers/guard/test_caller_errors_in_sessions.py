@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -175,17 +174,6 @@ def test_a_guards_own_rule_for_results_and_exceptions_decides_what_counts(gear):
         assert ends(of_server, *"vwxyz") == ["ValueError"] * 5
 
 
-def test_a_notably_different_error_starts_afresh(gear):
-    errors = iter([ValueError("no such city")] * 2 + [KeyError("page"), ValueError("the unit must be metric")] * 3)
-
-    @gear.guard("weather", classify=lambda _: "tool")
-    def rejecting(_city):
-        raise next(errors)
-
-    with gear.session():
-        assert ends(rejecting, *"abcdefgh") == ["ValueError"] * 2 + ["KeyError", "ValueError"] * 3
-
-
 def test_an_outage_starts_afresh(gear):
     errors = iter([ValueError("no")] * 2 + [ConnectionError("down")] + [ValueError("no")] * 3)
 
@@ -304,26 +292,6 @@ def test_tasks_and_threads_of_a_session_share_its_errors(gear):
             assert ends(guarded, "Oslo") == ["refused"]
 
     asyncio.run(main())
-
-
-def test_threads_at_once_get_one_trial_for_the_same_new_arguments(gear):
-    made = []
-
-    @gear.guard("weather")
-    def rejecting(city):
-        made.append(city)
-        raise ValueError("no such city")
-
-    session = gear.session()
-
-    def work(city):
-        with session:
-            return ends(rejecting, city)
-
-    with session, ThreadPoolExecutor(8) as pool:
-        assert refused_after_three(rejecting)
-        list(pool.map(work, ["e", "f"] * 20))
-    assert sorted(made[3:]) == ["e", "f"]
 
 
 # -- calls without a session ----------------------------------------------------------------------------------------------

@@ -16,10 +16,9 @@ from switchgear import (
     CachePolicy,
     CallTimeoutError,
     CircuitOpenError,
-    Switchgear,
     SwitchgearError,
 )
-from switchgear.testing import FakeClock, InMemoryFleet
+from switchgear.testing import InMemoryFleet
 
 
 @pytest.fixture
@@ -218,28 +217,6 @@ def test_what_identifies_a_call_may_be_chosen(gear):
     assert calls == ["Oslo"]
 
 
-def test_a_call_that_can_not_be_identified_is_made_each_time(gear, caplog):
-    calls = []
-
-    def unclear(_city):
-        raise RuntimeError("which?")
-
-    guarded = gear.guard("t", cache=CachePolicy(ttl_s=600), single_flight=True, parameters=unclear)(calls.append)
-    guarded("a")
-    guarded("a")
-    assert calls == ["a", "a"]
-    assert caplog.text.count("parameters of t have no hash: RuntimeError: which?") == 1
-
-
-def test_guards_of_one_tool_function_and_policy_share_their_results(gear):
-    policy = CachePolicy(ttl_s=600)
-    calls = []
-    function = counting(calls)
-    for _ in range(3):
-        assert gear.with_options(cache=policy).call("t", function, "a") == "a 1 1"
-    assert calls == ["a"]
-
-
 # -- single flight ----------------------------------------------------------------------------------------------------
 
 
@@ -278,11 +255,6 @@ async def test_identical_coroutines_at_once_are_made_once_also_when_they_fail(ge
     assert [type(one) for one in found] == [ConnectionError] * 5
     assert calls == ["oslo"]
     assert not gear.is_open("t"), "one failure of one call"
-
-
-def test_a_local_client_uses_the_clock_of_the_system():
-    assert Switchgear.local()._clocks[0]() > 0
-    assert FakeClock().monotonic() >= 0
 
 
 def test_options_asked_for_in_an_answer_of_a_guarded_function_replace_its_own(gear, open_circuit):

@@ -39,34 +39,6 @@ def break_it(gear, tool):
     assert gear.is_open(tool)
 
 
-def test_a_call_with_wrong_arguments_leaves_the_place_of_the_probe_free(client, clock):
-    gear = client()
-    tool = gear.guard("t")(lambda city: city)
-    break_it(gear, "t")
-    clock.now += WAIT_S
-    with pytest.raises(TypeError):
-        tool()
-    assert not gear.is_open("t")
-    assert gear.available([tool]) == [tool]
-    assert gear.notice() == ""
-    assert tool("Oslo") == "Oslo"
-
-
-async def test_a_cancelled_probe_leaves_its_place_free(client, clock):
-    gear = client()
-    break_it(gear, "t")
-    clock.now += WAIT_S
-
-    async def hang():
-        await asyncio.sleep(60)
-
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(gear.acall("t", hang), 0.001)
-    assert gear.status().local == {"t": "half_open"}
-    assert not gear.is_open("t")
-    assert gear.try_acquire("t")
-
-
 def test_is_open_while_a_probe_runs_and_asking_takes_nothing(client, clock):
     gear = client()
     break_it(gear, "t")

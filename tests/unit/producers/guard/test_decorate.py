@@ -95,10 +95,6 @@ def test_methods_static_and_class_methods_are_guarded_above_and_below_their_deco
     assert Tools.plain.__qualname__.endswith("Tools.plain")
 
 
-def test_a_bound_method_is_guarded_with_its_object(gear):
-    assert gear.guard("t")(Client("a").get)("/x") == ("a", "/x")
-
-
 def test_an_object_that_is_called_is_guarded_by_its_class_name(gear):
     guarded = gear.guard("t")(Client("a"))
     assert (guarded("/x"), guarded.__name__) == (("a", "/x"), "Client")
@@ -139,26 +135,6 @@ def test_a_guarded_function_may_be_guarded_again_under_another_name(gear, open_c
     open_circuit("inner")
     with pytest.raises(SwitchgearError, match="The tool inner is unavailable"):
         guarded()
-
-
-@pytest.mark.parametrize("ask", ["call", "answer"])
-def test_call_rejects_a_coroutine_function_and_says_what_to_use(gear, ask):
-    async def search():
-        """Nothing."""
-
-    with pytest.raises(SwitchgearError, match=r"is a coroutine function\. Use acall or aanswer"):
-        getattr(gear, ask)("t", search)
-
-
-async def test_call_and_acall_reject_a_generator_function(gear):
-    def numbers():
-        yield 1
-
-    for ask in (gear.call, gear.answer):
-        with pytest.raises(SwitchgearError, match=r"is a generator function\. Decorate it"):
-            ask("t", numbers)
-    with pytest.raises(SwitchgearError, match=r"is a generator function\. Decorate it"):
-        await gear.acall("t", numbers)
 
 
 async def test_acall_awaits_what_a_plain_function_returns(gear):

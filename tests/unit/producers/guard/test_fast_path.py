@@ -78,17 +78,6 @@ async def test_a_coroutine_call_of_a_quiet_circuit_waits_for_no_lock(gear):
         assert await search() == "found"
 
 
-def test_failures_are_counted_one_by_one_and_the_circuit_opens(gear):
-    guarded = gear.guard("search")(down)
-    for _ in range(2):
-        with pytest.raises(DownError):
-            guarded()
-    with pytest.raises(CircuitOpenError) as caught:
-        guarded()
-    assert (caught.value.source, caught.value.state) == ("local", "open")
-    assert caught.value.last_error == "DownError: no route"
-
-
 def test_a_success_ends_a_run_of_failures(gear):
     fail, succeed = gear.guard("search")(down), gear.guard("search")(answers)
     for _ in range(5):

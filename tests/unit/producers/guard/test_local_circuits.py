@@ -135,14 +135,6 @@ def test_threads_that_ask_at_once_get_one_breaker_a_tool():
     assert [len(ids) for ids in found] == [1] * 40 + [0] * 10
 
 
-def test_a_forked_child_does_not_wait_for_a_lock_of_its_parent():
-    local = breakers(2)
-    held = local.get("a").lock
-    held.acquire()
-    local.forked()
-    assert local.get("a").lock.acquire(timeout=1)
-
-
 def test_the_last_error_is_redacted_once_and_again_when_it_changes():
     circuit = breakers(1).get("a")
     assert circuit.words()[1] is None

@@ -47,7 +47,18 @@ async def half_open(gear):
     return permit
 
 
+IGNORED = [
+    ((5,), {}, "A failure is an exception or a message"),
+    ((ConnectionError,), {}, "A failure is an exception or a message"),
+    ((), {"output_tokens": "3"}, "output_tokens"),
+    ((), {"output_size": -3}, "output_size"),
+    ((), {"metadata": 5}, "metadata"),
+    (("x",), {"metadata": 5}, "metadata"),
+]
+
+
 def reports():
+    yield from (("ignore", *each) for each in IGNORED)
     for name in NUMBERS:
         for wrong in WRONG:
             yield "success", (), {name: wrong}, name

@@ -19,7 +19,6 @@ from switchgear import (
     Permit,
     SpectraOptions,
     Switchgear,
-    SwitchgearError,
     classify_result,
     from_spectra,
 )
@@ -259,28 +258,6 @@ def test_a_released_permit_leaves_no_trace_and_an_ignored_one_leaves_an_event(
     assert (sent(fleet), counted(gear)) == ([], (0, 0, 0))
     taken(gear).ignore()
     assert (len(sent(fleet)), counted(gear)) == (1, (0, 0, 1))
-
-
-@pytest.mark.parametrize(
-    ("args", "kwargs", "named"),
-    [
-        ((5,), {}, "A failure is an exception or a message"),
-        ((ConnectionError,), {}, "A failure is an exception or a message"),
-        ((), {"duration_ms": -1}, "duration_ms"),
-        ((), {"output_tokens": "3"}, "output_tokens"),
-        ((), {"output_size": -3}, "output_size"),
-        ((), {"metadata": 5}, "metadata"),
-        (("x",), {"metadata": 5}, "metadata"),
-    ],
-)
-def test_ignore_with_an_invalid_argument_names_it_and_leaves_the_permit_usable(
-    gear: Switchgear, args: Any, kwargs: Any, named: str
-) -> None:
-    permit = taken(gear)
-    with pytest.raises(SwitchgearError, match=named):
-        permit.ignore(*args, **kwargs)
-    permit.success()
-    assert counted(gear)[2] == 0
 
 
 # -- half-open --------------------------------------------------------------------------------------------------------

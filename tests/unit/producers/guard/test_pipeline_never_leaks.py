@@ -185,19 +185,6 @@ def test_permits_that_are_reported_late_twice_or_never_block_nothing(calls, perm
     assert gear.try_acquire("tool")
 
 
-def test_a_probe_dropped_without_a_report_blocks_recovery_no_longer_than_the_longest_stay():
-    clock = Clock()
-    gear = due_for_a_probe(clock)
-    assert gear.try_acquire("tool").probe
-    clock.now += STAY_S - 1
-    assert not gear.try_acquire("tool")
-    clock.now += 1
-    assert gear.try_acquire("tool").retry_after_s == pytest.approx(WAIT_S)
-    clock.now += WAIT_S
-    gear.try_acquire("tool").success()
-    assert breaker_of(gear).state == "closed"
-
-
 @pytest.mark.parametrize("awaits", range(4))
 async def test_a_probe_that_is_cancelled_at_any_of_its_awaits_is_free_again(awaits):
     gear = due_for_a_probe()
@@ -238,55 +225,6 @@ async def test_a_call_that_is_cancelled_while_it_asks_the_fleet_for_a_probe_give
         await task
     assert (len(breaker.leases), len(gear._decision.fleet._waiting)) == (0, 0)
     gear._emitter.closed = True
-
-
-async def test_a_call_that_takes_too_long_gives_its_probe_back():
-    gear = due_for_a_probe()
-
-    @gear.guard("tool")
-    async def outer():
-        await asyncio.sleep(60)
-
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(outer(), 0.01)
-    assert probes_out(gear) == 0
-
-    @gear.guard("tool", timeout=0.01)
-    async def inner():
-        await asyncio.sleep(60)
-
-    with pytest.raises(TimeoutError):
-        await inner()
-    assert (probes_out(gear), breaker_of(gear).state) == (0, "open")
-
-
-@pytest.mark.parametrize("started", [False, True])
-def test_a_generator_that_is_closed_early_leaks_nothing(started):
-    gear = due_for_a_probe()
-
-    @gear.guard("tool")
-    def tool():
-        yield 1
-        yield 2
-
-    stream = tool()
-    if started:
-        assert next(stream) == 1
-    stream.close()
-    assert probes_out(gear) == 0
-
-
-async def test_an_async_generator_that_is_closed_early_leaks_nothing():
-    gear = due_for_a_probe()
-
-    @gear.guard("tool")
-    async def tool():
-        yield 1
-        yield 2
-
-    async with contextlib.aclosing(tool()) as stream:
-        assert await anext(stream) == 1
-    assert probes_out(gear) == 0
 
 
 @pytest.mark.slow

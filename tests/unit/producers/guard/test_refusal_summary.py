@@ -197,20 +197,6 @@ def test_refusals_of_one_tool_by_its_circuit_and_by_a_sessions_limit_are_not_sum
     assert reported == {"local": 4, "session": 10}
 
 
-def test_a_sum_carries_the_time_of_its_last_refusal(emitter, clock):
-    wall = Clock(5_000.0)
-    reporter = RefusalReporter(emitter, clock, wall)
-    reporter.refused(local())
-    clock.now += 0.25
-    reporter.refused(local())
-    sent(emitter)
-    for each in (clock, wall):
-        each.now += 1.5
-    reporter.sweep()
-    ((_, ended_at),) = emitter.buffer.take(100)
-    assert ended_at == 5_000.0
-
-
 def test_an_error_with_a_lone_surrogate_leaves_the_metadata_readable(reporter, emitter):
     reporter.refused(replace(local(), last_error="no such file: \ud800"))
     (event,) = sent(emitter)

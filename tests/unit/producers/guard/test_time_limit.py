@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import pickle
 import threading
 
 import pytest
@@ -137,11 +136,3 @@ async def test_cancelling_the_caller_at_the_limit_ends_the_call(observed):
     asyncio.get_running_loop().call_later(0.02, task.cancel)
     with pytest.raises((asyncio.CancelledError, CallTimeoutError)):
         await task
-
-
-# -- limits within limits ---------------------------------------------------------------------------------------------
-
-
-def test_a_time_limit_error_survives_pickling():
-    again = pickle.loads(pickle.dumps(CallTimeoutError("t", 1.5)))
-    assert (again.tool, again.limit_s, str(again)) == ("t", 1.5, str(CallTimeoutError("t", 1.5)))

@@ -192,22 +192,3 @@ def test_an_inner_call_that_finds_no_thread_leaves_the_outer_call_counted():
         with pytest.raises(ThreadsBusyError, match="inner was not called"):
             outer()
         assert session.status().calls == 1
-
-
-def test_the_limit_of_a_call_starts_when_a_thread_is_free(one_thread, outcomes):
-    taken = Taken(one_thread)
-    healthy = one_thread.guard("healthy", timeout=LONG)(lambda: "fine")
-    taken.let_go_when_waited_for()
-    assert healthy() == "fine"
-    assert of(outcomes, "healthy") == [("success", None)]
-
-
-def test_a_call_that_no_thread_takes_within_its_limit_is_not_made(one_thread, outcomes):
-    taken, made = Taken(one_thread), []
-    with pytest.raises(ThreadsBusyError, match="healthy was not called"):
-        one_thread.with_options(timeout=0.05).call("healthy", made.append, 1)
-    taken.let_go()
-    assert (made, of(outcomes, "healthy")) == ([], [])
-
-
-# -- a function in place of a coroutine -------------------------------------------------------------------------------

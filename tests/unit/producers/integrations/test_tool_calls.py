@@ -303,20 +303,6 @@ def test_notice_names_the_server_of_the_agents_tools(fleet, calls):
     assert ToolCalls(calls.gear, circuit_of=lambda name: f"mcp:b:{name}").notice(["news"]) == ""
 
 
-def test_arguments_let_a_refused_caller_try_others(fleet):
-    gear = fleet.gear()
-    calls = ToolCalls(gear)
-    with gear.session("s-1", max_caller_errors=2):
-        for _ in range(2):
-            calls.begin("forecast", given={"city": "Atlantis"}).failed("no such city")
-        assert not calls.begin("forecast", given={"city": "Atlantis"})
-        assert not calls.begin("forecast", given={"city": "Atlantis"})
-        other = calls.begin("forecast", given={"city": "Oslo"})
-        assert other
-        other.succeeded("sunny")
-        assert calls.begin("forecast", given={"city": "Atlantis"})
-
-
 def test_events_carry_the_hash_of_the_arguments_if_the_client_has_a_key(fleet):
     calls = ToolCalls(fleet.gear(parameters_key=b"k" * 32))
     for city in ("Oslo", "Oslo", "Bergen"):

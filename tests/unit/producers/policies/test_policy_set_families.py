@@ -46,7 +46,6 @@ def test_an_explanation_names_the_tables_of_families(policies):
     assert explained.tables == ('[family."mcp:weather"]', '[family."mcp:*"]')
     assert explained.sources["wait_duration_in_open_state_s"] == '[family."mcp:*"]'
     assert explained.sources["minimum_reporters"] == "built-in default"
-    assert policies.family_patterns == ("mcp:weather", "mcp:*")
 
 
 @table(

@@ -209,35 +209,6 @@ def test_hook_may_use_its_client() -> None:
     assert seen == [True]
 
 
-def test_fallback_of_a_guarded_function_calls_on_fallback() -> None:
-    notes = Notes()
-    gear = Switchgear.local(
-        local_policies=QUICK.model_copy(update={"wait_duration_in_open_state_s": 60}), hooks=[notes]
-    )
-
-    @gear.guard("b")
-    def other() -> str:
-        return "other"
-
-    @gear.guard("a", fallback="b")
-    def first() -> str:
-        broken()
-        return "first"
-
-    failing_calls(gear, "a", 2)
-    assert first() == "other"
-    assert ("fallback", "a", "b") in notes.calls
-    assert notes.calls.index(("rejected", "a", "open")) < notes.calls.index(("fallback", "a", "b"))
-
-
-def test_circuits_of_a_session_call_on_transition() -> None:
-    notes = Notes()
-    gear = Switchgear.local(local_policies=QUICK, hooks=[notes])
-    with gear.session("s"):
-        failing_calls(gear, "t", 2)
-    assert ("local", "closed", "open") in notes.calls
-
-
 async def test_coroutine_functions_call_hooks() -> None:
     notes = Notes()
     gear = Switchgear.local(local_policies=QUICK, hooks=[notes])

@@ -1,157 +1,129 @@
-"""Cutting batches by size and age, and a named range exactly."""
+"""What waits of a partition: in order, each record once, without what is to be skipped."""
 
 from __future__ import annotations
 
 import random
 
-import pytest
-
-from switchgear_sinks.writer.batches import RECORD_BYTES, BatchBuffer
-from switchgear_sinks.writer.offset_commits import Intent
-from switchgear_sinks.writer.settings import WriterLimits
-from tests.support.records import NOON_MS, HandMadeRecord, records
+from switchgear_sinks.writer.batches import RECORD_BYTES, BatchBuffer, size_of
+from tests.support.records import HandMadeRecord, records
 from tests.support.table import table
 
-LIMITS = WriterLimits(batch_rows=3, batch_age_s=1.0, batch_bytes=1_000)
+MANY = 1_000_000
 
 
 def some(count: int, first: int = 0, size: int = 1) -> list[HandMadeRecord]:
     return records(*[b"x" * size] * count, first=first)
 
 
-def test_empty_buffer_has_no_batch() -> None:
-    buffer = BatchBuffer(LIMITS)
-    assert buffer.cut(10.0) is None
-    assert buffer.cut(10.0, everything=True) is None
-    assert buffer.due_in(10.0) is None
+def offsets(buffer: BatchBuffer, rows: int = MANY, size: int = MANY) -> list[int]:
+    return [record.offset for record in buffer.take(rows, size)[0]]
 
 
-def test_a_batch_is_due_when_it_has_its_rows() -> None:
-    buffer = BatchBuffer(LIMITS)
-    buffer.add(some(2), 0.0)
-    assert buffer.cut(0.0) is None
-    buffer.add(some(2, first=2), 0.0)
-    batch = buffer.cut(0.0)
-    assert batch is not None
-    assert [record.offset for record in batch.records] == [0, 1, 2]
-    assert batch.intent == Intent(0, 2, NOON_MS)
+def test_empty_buffer_has_nothing_to_take() -> None:
+    assert BatchBuffer().take(MANY, MANY) == ([], 0)
+
+
+def test_at_most_so_many_rows_are_taken_and_the_others_stay() -> None:
+    buffer = BatchBuffer()
+    buffer.add(some(4), 0.0)
+    assert offsets(buffer, rows=3) == [0, 1, 2]
     assert len(buffer) == 1
 
 
-def test_a_batch_is_due_when_it_has_its_bytes() -> None:
-    buffer = BatchBuffer(LIMITS)
-    buffer.add(some(2, size=600), 0.0)
-    batch = buffer.cut(0.0)
-    assert batch is not None
-    assert batch.size == 2 * (600 + len(b"search") + RECORD_BYTES)
-    assert buffer.size == 0
+def test_no_more_is_taken_once_there_are_so_many_bytes() -> None:
+    buffer = BatchBuffer()
+    buffer.add(some(3, size=600), 0.0)
+    taken, size = buffer.take(MANY, 1_000)
+    assert len(taken) == 2
+    assert size == 2 * (600 + len(b"search") + RECORD_BYTES)
+    assert buffer.size == size // 2
 
 
-def test_keys_and_headers_count_for_the_size_of_a_batch() -> None:
+def test_keys_and_headers_count_for_the_size_of_a_record() -> None:
     for heavy in (HandMadeRecord(key=bytes(1_000)), HandMadeRecord(headers=[("name", bytes(1_000))])):
-        buffer = BatchBuffer(LIMITS)
+        buffer = BatchBuffer()
         buffer.add([heavy], 0.0)
-        assert buffer.size >= 1_000
-        assert buffer.cut(0.0) is not None
+        assert buffer.size == size_of(heavy) >= 1_000
+        buffer.take(1, 1)
         assert buffer.size == 0
 
 
-def test_records_without_bytes_count_for_the_size_of_a_batch() -> None:
-    buffer = BatchBuffer(WriterLimits(batch_rows=1_000, batch_bytes=4 * RECORD_BYTES))
+def test_records_without_bytes_have_a_size() -> None:
+    buffer = BatchBuffer()
     buffer.add([HandMadeRecord(offset=offset, key=None) for offset in range(4)], 0.0)
-    assert buffer.cut(0.0) is not None
+    assert buffer.size == 4 * RECORD_BYTES
 
 
-def test_a_batch_is_due_at_its_age_and_not_before() -> None:
-    buffer = BatchBuffer(LIMITS)
-    buffer.add(some(1), 5.0)
-    assert buffer.due_in(5.25) == 0.75
-    assert buffer.cut(5.9) is None
-    assert buffer.due_in(6.0) == 0.0
-    assert buffer.cut(6.0) is not None
-
-
-def test_the_oldest_record_decides_when_a_batch_is_due_however_many_follow() -> None:
-    buffer = BatchBuffer(WriterLimits(batch_rows=1_000, batch_age_s=1.0))
+def test_the_oldest_record_decides_the_age_however_many_follow() -> None:
+    buffer = BatchBuffer()
     for step in range(4):
         buffer.add(some(1, first=step), step * 0.25)
-    assert buffer.due_in(0.75) == 0.25
-    batch = buffer.cut(1.0)
-    assert batch is not None
-    assert len(batch.records) == 4
+    assert buffer.oldest_at == 0.0
 
 
-def test_records_that_remain_after_a_cut_keep_their_age() -> None:
-    buffer = BatchBuffer(LIMITS)
+def test_records_that_remain_after_a_batch_keep_their_age() -> None:
+    buffer = BatchBuffer()
     buffer.add(some(2), 0.0)
     buffer.add(some(2, first=2), 0.8)
-    assert buffer.cut(0.9) is not None
-    assert buffer.due_in(0.9) == pytest.approx(0.9)
-
-
-def test_a_hurried_buffer_returns_what_it_has() -> None:
-    buffer = BatchBuffer(LIMITS)
-    buffer.add(some(1), 0.0)
-    assert buffer.cut(0.0, everything=True) is not None
-
-
-def test_pending_range_is_cut_exactly_whatever_its_size_and_age() -> None:
-    buffer = BatchBuffer(LIMITS, Intent(10, 14, 77))
-    buffer.add(some(4, first=10), 0.0)
-    assert buffer.cut(100.0, everything=True) is None, "the range is not complete"
-    assert buffer.due_in(100.0) is None
-    buffer.add(some(4, first=14), 100.0)
-    batch = buffer.cut(100.0)
-    assert batch is not None
-    assert batch.intent == Intent(10, 14, 77), "the stamp is the one that was committed"
-    assert [record.offset for record in batch.records] == [10, 11, 12, 13, 14]
-    following = buffer.cut(100.0)
-    assert following is not None
-    assert following.intent.first == 15
-
-
-def test_a_range_whose_end_was_compacted_away_is_complete_at_the_next_record() -> None:
-    buffer = BatchBuffer(LIMITS, Intent(0, 5, 1))
-    buffer.add(some(2), 0.0)
-    assert buffer.cut(0.0) is None
-    buffer.add(some(1, first=9), 0.0)
-    batch = buffer.cut(0.0)
-    assert batch is not None
-    assert [record.offset for record in batch.records] == [0, 1]
-
-
-def test_a_range_whose_end_was_compacted_away_is_complete_at_the_end_of_the_log() -> None:
-    buffer = BatchBuffer(LIMITS, Intent(0, 5, 1))
-    buffer.add(some(2), 0.0)
-    buffer.end_of_log()
-    batch = buffer.cut(0.0)
-    assert batch is not None
-    assert batch.intent == Intent(0, 5, 1)
-    assert len(batch.records) == 2
-
-
-def test_pending_range_without_records_is_an_empty_batch() -> None:
-    buffer = BatchBuffer(LIMITS, Intent(0, 5, 1))
-    buffer.add(some(1, first=20), 0.0)
-    batch = buffer.cut(0.0)
-    assert batch is not None
-    assert batch.records == []
-    assert batch.intent.last == 5
+    buffer.take(1, MANY)
+    assert buffer.oldest_at == 0.0
+    buffer.take(1, MANY)
+    assert buffer.oldest_at == 0.8
 
 
 def test_record_that_is_fetched_twice_is_taken_once() -> None:
-    buffer = BatchBuffer(LIMITS)
+    buffer = BatchBuffer()
     assert buffer.add(some(2), 0.0) == 2
     assert buffer.add(some(3), 0.0) == 1
-    batch = buffer.cut(0.0)
-    assert batch is not None
-    assert [record.offset for record in batch.records] == [0, 1, 2]
+    assert offsets(buffer) == [0, 1, 2]
+
+
+def test_what_the_store_has_is_passed_over_and_no_batch_reaches_across_it() -> None:
+    buffer = BatchBuffer(range(3, 6))
+    assert buffer.add(some(5), 0.0) == 3
+    assert buffer.add(some(3, first=5), 0.0) == 2
+    assert buffer.next_offset == 8
+    assert offsets(buffer) == [0, 1, 2]
+    assert offsets(buffer) == [6, 7]
+
+
+def test_a_topic_that_is_created_again_has_nothing_to_pass_over() -> None:
+    buffer = BatchBuffer(range(1, 3))
+    buffer.add(some(5), 0.0)
+    assert offsets(buffer) == [0]
+    assert offsets(buffer) == [3, 4]
+    buffer.next_offset = 0
+    buffer.add(some(5), 0.0)
+    assert offsets(buffer) == [0]
+    assert offsets(buffer) == [1, 2, 3, 4]
+
+
+def test_offsets_that_were_replayed_are_dropped_whether_they_came_or_will_come() -> None:
+    buffer = BatchBuffer()
+    buffer.add(some(4, first=10), 1.0)
+    buffer.skip(range(12, 20))
+    assert buffer.size == 2 * size_of(some(1)[0])
+    assert buffer.oldest_at == 1.0
+    assert buffer.add(some(8, first=14), 2.0) == 2
+    assert offsets(buffer) == [10, 11, 20, 21]
+    assert len(buffer) == 0
+
+
+def test_a_buffer_whose_records_were_all_replayed_is_empty() -> None:
+    buffer = BatchBuffer()
+    buffer.add(some(4), 1.0)
+    buffer.skip(range(10))
+    assert (len(buffer), buffer.size) == (0, 0)
+    buffer.add(some(8, first=4), 2.0)
+    assert buffer.oldest_at == 2.0
+    assert offsets(buffer) == [10, 11]
 
 
 @table("seed", range(20))
-def test_every_record_is_in_exactly_one_batch_in_order(seed: int) -> None:
+def test_every_record_is_taken_exactly_once_in_order(seed: int) -> None:
     chance = random.Random(seed)
-    buffer = BatchBuffer(WriterLimits(batch_rows=7, batch_age_s=0.5, batch_bytes=200))
+    stored = range(chance.randrange(0, 200), chance.randrange(200, 400))
+    buffer = BatchBuffer(stored)
     seen: list[int] = []
     now, offset = 0.0, 0
     while offset < 500 or len(buffer):
@@ -160,10 +132,10 @@ def test_every_record_is_in_exactly_one_batch_in_order(seed: int) -> None:
             buffer.add(some(count, first=offset, size=chance.randint(0, 60)), now)
             offset += count
         now += chance.random()
-        while (batch := buffer.cut(now)) is not None:
-            offsets = [record.offset for record in batch.records]
-            assert (batch.intent.first, batch.intent.last) == (offsets[0], offsets[-1])
-            assert len(offsets) <= 7
-            seen += offsets
-    assert seen == list(range(offset))
+        while len(buffer) > 10 or (offset >= 500 and len(buffer)):
+            taken = offsets(buffer, chance.randint(1, 7), chance.randint(1, 2_000))
+            assert 1 <= len(taken) <= 7
+            assert taken == list(range(taken[0], taken[-1] + 1)), "a batch is all records of its range"
+            seen += taken
+    assert seen == [each for each in range(offset) if each not in stored]
     assert buffer.size == 0

@@ -9,7 +9,7 @@ from aiokafka.structs import TopicPartition
 
 from switchgear_sinks.store import Store
 from switchgear_sinks.writer.history import StoreHistory
-from switchgear_sinks.writer.offset_commits import Committed, Intent
+from switchgear_sinks.writer.intents import Committed, Intent, Range
 
 pytestmark = pytest.mark.slow
 ONE, TWO = TopicPartition("executions", 0), TopicPartition("executions", 1)
@@ -32,7 +32,7 @@ async def test_a_new_store_lacks_what_the_group_has_read_and_kafka_still_has(
     history: Callable[[], StoreHistory],
 ) -> None:
     first = history()
-    await first.begin({ONE: Committed(50, Intent(50, 59, 1)), TWO: Committed(7)}, {ONE: 20, TWO: 7})
+    await first.begin({ONE: Committed(50, Intent((Range(1, 50, 59, 1),))), TWO: Committed(7)}, {ONE: 20, TWO: 7})
     assert first.readable() == {"executions": 30}
     assert (first.lacks_before(ONE), first.lacks_before(TWO)) == (50, 0)
 

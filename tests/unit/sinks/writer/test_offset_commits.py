@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
-from aiokafka.structs import TopicPartition
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from switchgear_sinks.writer.offset_commits import Commits, LostPartitionError
 
@@ -37,7 +37,8 @@ async def submitted(coordinator: Coordinator, *partitions: TopicPartition) -> li
     try:
         async with asyncio.timeout(5):
             return await asyncio.gather(
-                *(commits.submit(each, 7, "pending:7-9:0") for each in partitions), return_exceptions=True
+                *(commits.submit({each: OffsetAndMetadata(7, "pending")}) for each in partitions),
+                return_exceptions=True,
             )
     finally:
         running.cancel()
@@ -48,7 +49,7 @@ async def test_commits_that_arrive_together_are_one_request() -> None:
     assert await submitted(coordinator, ONE, TWO) == [None, None]
     assert len(coordinator.requests) == 1
     assert coordinator.requests[0][ONE].offset == 7
-    assert coordinator.requests[0][ONE].metadata == "pending:7-9:0"
+    assert coordinator.requests[0][ONE].metadata == "pending"
 
 
 async def test_commit_during_a_request_waits_for_the_next_request() -> None:
@@ -56,10 +57,10 @@ async def test_commit_during_a_request_waits_for_the_next_request() -> None:
     coordinator.open.clear()
     commits = Commits(coordinator.commit)
     running = asyncio.create_task(commits.run())
-    first = asyncio.create_task(commits.submit(ONE, 1))
+    first = asyncio.create_task(commits.submit({ONE: OffsetAndMetadata(1, "")}))
     while not coordinator.requests:  # noqa: ASYNC110 - the coordinator is a list
         await asyncio.sleep(0)
-    second = asyncio.create_task(commits.submit(TWO, 2))
+    second = asyncio.create_task(commits.submit({TWO: OffsetAndMetadata(2, "")}))
     await asyncio.sleep(0.01)
     assert not first.done()
     assert len(coordinator.requests) == 1
@@ -85,7 +86,7 @@ async def test_error_of_a_commit_is_raised_to_its_caller() -> None:
 async def test_commit_of_a_cancelled_caller_is_not_sent() -> None:
     coordinator = Coordinator()
     commits = Commits(coordinator.commit)
-    given_up = asyncio.create_task(commits.submit(ONE, 1))
+    given_up = asyncio.create_task(commits.submit({ONE: OffsetAndMetadata(1, "")}))
     await asyncio.sleep(0)
     given_up.cancel()
     running = asyncio.create_task(commits.run())
