@@ -200,8 +200,7 @@ class Address:
         elif number is None:
             return
         else:
-            await self._take(await self._body(response), message, number)
-            if message.is_request:
+            if not await self._take(await self._body(response), message, number):
                 await self._fail(number, self._cut("it has no answer"))
 
     async def _refused(self, number: Id, response: httpx2.Response) -> None:
