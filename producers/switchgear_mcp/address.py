@@ -4,39 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
 
 import httpx2
 
-from switchgear.classify.waits import from_headers
 from switchgear_mcp import forwarding
 from switchgear_mcp import message as rpc
 from switchgear_mcp.channel import Receiver, larger
-from switchgear_mcp.errors import AnswerTooLargeError, ServerDownError, ServerStatusError, SessionGoneError
-from switchgear_mcp.events import Event, Events
+from switchgear_mcp.errors import AnswerTooLargeError, ServerDownError, SessionGoneError
+from switchgear_mcp.events import Event
 from switchgear_mcp.hidden import Hidden
 from switchgear_mcp.message import Id, Message, parsed
+from switchgear_mcp.outgoing import (
+    EVENTS,
+    FIRST_ERROR,
+    TooLargeError,
+    client_of,
+    described,
+    events_of,
+    refused,
+    same_origin,
+)
 from switchgear_mcp.request_headers import of_message
 from switchgear_mcp.servers import UrlServer
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
-_CONNECT_S: Final = 30.0
-_OWN_HEADERS: Final = {
-    "accept": "application/json, text/event-stream",
-    "accept-encoding": "identity",  # a compressed answer can be a thousand times its size
-    "content-type": "application/json",
-}
 _SESSION: Final = "mcp-session-id"
 _VERSION: Final = "mcp-protocol-version"
-_EVENTS: Final = "text/event-stream"
 _SAME_METHOD: Final = frozenset({307, 308})
 """Redirects that keep the method."""
 _MOST_REDIRECTS: Final = 4
 _NOT_FOUND: Final = 404
-_FIRST_ERROR: Final = 300
 _RESUMES: Final = 3
 """How often a stream is taken up again without a message between."""
 _RESUME_S: Final = 1.0
@@ -63,10 +64,7 @@ class Address:
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self._server, self._receiver, self._most, self._hidden = server, receiver, most, hidden
-        timeout = httpx2.Timeout(_CONNECT_S, read=None, pool=None)  # each request has its own limit
-        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
-        own = {**_OWN_HEADERS, **server.headers}
-        self._http = httpx2.AsyncClient(headers=own, timeout=timeout, limits=limits, transport=transport)
+        self._http = client_of(server, transport)
         self._url = server.url
         self._session: str | None = None
         self._version: str | None = None
@@ -118,10 +116,7 @@ class Address:
 
     async def described(self, error: BaseException | None) -> str:
         """Return why the address can't be used."""
-        where = self._server.shown_url
-        if isinstance(error, TimeoutError | httpx2.TimeoutException):
-            return f"did not answer at {where}"
-        return f"can't be reached at {where}" + (f": {error}" if str(error or "") else "")
+        return described(self._server, error)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -153,7 +148,7 @@ class Address:
             await self._answered(message, number, response)
         except (httpx2.HTTPError, httpx2.StreamError) as error:
             await self._fail(number, self._cut(error))
-        except _TooLargeError:
+        except TooLargeError:
             await self._fail(number, AnswerTooLargeError(larger(self._server.name, self._most)))
         finally:
             await response.aclose()
@@ -164,7 +159,7 @@ class Address:
             request = self._http.build_request("POST", self._url, content=message.line, headers=headers)
             response = await self._http.send(request, stream=True)
             target = response.next_request
-            if response.status_code not in _SAME_METHOD or target is None or not _same_origin(request.url, target.url):
+            if response.status_code not in _SAME_METHOD or target is None or not same_origin(request.url, target.url):
                 break
             await response.aclose()
             self._url = str(target.url)
@@ -189,19 +184,18 @@ class Address:
             text = f"answered in {encoding[:40]!r}, though the proxy asked for no compression"
             await self._fail(number, ServerDownError(f"The server {self._server.name} {text}."))
             return
-        if status >= _FIRST_ERROR:
+        if status >= FIRST_ERROR:
             await self._refused(number, response)
             return
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if message.method == "initialize":
             self._session = response.headers.get(_SESSION)
-        if kind == _EVENTS:
+        if kind == EVENTS:
             await self._stream(message, number, response)
         elif number is None:
             return
-        else:
-            if not await self._take(await self._body(response), message, number):
-                await self._fail(number, self._cut("it has no answer"))
+        elif not await self._take(await self._body(response), message, number):
+            await self._fail(number, self._cut("it has no answer"))
 
     async def _refused(self, number: Id, response: httpx2.Response) -> None:
         """Let a request end that was answered with an error's status."""
@@ -209,13 +203,12 @@ class Address:
         if status == _NOT_FOUND and self._session is not None:
             await self._fail(number, SessionGoneError())
             return
-        with suppress(ValueError, httpx2.HTTPError, httpx2.StreamError, _TooLargeError):
+        with suppress(ValueError, httpx2.HTTPError, httpx2.StreamError, TooLargeError):
             for found in parsed(await self._body(response)):
-                if "error" in found.fields and number is not None:
+                if "error" in found.fields and "jsonrpc" in found.fields and number is not None:
                     await self._receiver.receive(found.changed(id=number), number)
                     return
-        text = f"The server {self._server.name} answered with HTTP {shown_status(status)}."
-        await self._fail(number, ServerStatusError(text, status, from_headers(response.headers)))
+        await self._fail(number, refused(self._server, response))
 
     async def _body(self, response: httpx2.Response) -> bytes:
         pieces: list[bytes] = []
@@ -224,7 +217,7 @@ class Address:
             pieces.append(piece)
             size += len(piece)
             if size > self._most:
-                raise _TooLargeError
+                raise TooLargeError
         return b"".join(pieces)
 
     async def _take(self, data: bytes, asked: Message, number: Id) -> bool:
@@ -246,7 +239,7 @@ class Address:
     async def _stream(self, asked: Message, number: Id, response: httpx2.Response) -> None:
         """Read the events of an answer. If the stream ends early, take it up again where it ended."""
         last, ended = _Last(), False
-        async for event in self._events(response):
+        async for event in events_of(response, self._most):
             last.note(event)
             if event.data:
                 ended = await self._take(event.data, asked, number) or ended
@@ -259,23 +252,15 @@ class Address:
             headers = self._with_session({"last-event-id": last.number})
             with suppress(httpx2.HTTPError):
                 async with self._http.stream("GET", self._url, headers=headers) as again:
-                    if again.status_code >= _FIRST_ERROR:
+                    if again.status_code >= FIRST_ERROR:
                         break
-                    async for event in self._events(again):
+                    async for event in events_of(again, self._most):
                         last.note(event)
                         if event.data:
                             ended = await self._take(event.data, asked, number) or ended
             if ended:
                 return
         await self._fail(number, self._cut("its stream ended without a response"))
-
-    async def _events(self, response: httpx2.Response) -> AsyncIterator[Event]:
-        events = Events(self._most)
-        async for piece in response.aiter_raw():
-            for event in events.add(piece):
-                if event is None:
-                    raise _TooLargeError
-                yield event
 
     async def _listen(self) -> None:
         """Read what the server sends by itself, as long as it has a stream for that."""
@@ -286,19 +271,15 @@ class Address:
                 async with self._http.stream("GET", self._url, headers=headers) as response:
                     if response.status_code != HTTPStatus.OK:
                         return  # it has no such stream
-                    async for event in self._events(response):
+                    async for event in events_of(response, self._most):
                         failures = 0
                         last.note(event)
                         if event.data:
                             await self._take(event.data, _LISTENS, None)
-            except (httpx2.HTTPError, _TooLargeError) as error:
+            except (httpx2.HTTPError, TooLargeError) as error:
                 log.debug("the stream of %s ended: %s", self._server.name, error)
             failures += 1
             await asyncio.sleep(last.pause_s)
-
-
-class _TooLargeError(Exception):
-    """A message has more bytes than the bound."""
 
 
 class _Last:
@@ -317,14 +298,3 @@ class _Last:
 
 
 _LISTENS: Final = rpc.notification("")
-
-
-def shown_status(status_code: int) -> str:
-    """Return a status of HTTP with its name."""
-    with suppress(ValueError):
-        return f"{status_code} {HTTPStatus(status_code).phrase}"
-    return str(status_code)
-
-
-def _same_origin(one: httpx2.URL, other: httpx2.URL) -> bool:
-    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)

@@ -35,12 +35,16 @@ class ServerStatusError(Exception):
         text: What happened.
         status_code: The status.
         retry_after: The seconds that the answer's headers ask to wait.
+        challenge: The header ``WWW-Authenticate``, which says how to log in.
     """
 
-    def __init__(self, text: str, status_code: int, retry_after: float | None = None) -> None:
+    def __init__(
+        self, text: str, status_code: int, retry_after: float | None = None, challenge: str | None = None
+    ) -> None:
         super().__init__(text)
         self.status_code = status_code
         self.retry_after = retry_after
+        self.challenge = challenge
 
 
 class AnswerTooLargeError(Exception):

@@ -11,11 +11,12 @@ _LINE: Final = re.compile(rb"\r\n|\n|\r")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event: its data, its id, and how long to wait before the stream is taken up again."""
+    """One event: its data, its id, how long to wait before the stream is taken up again, and its type."""
 
     data: bytes
     number: str = ""
     retry_ms: int | None = None
+    kind: str = "message"
 
 
 class Events:
@@ -64,7 +65,7 @@ class Events:
 
 def _event(lines: list[bytes]) -> Event | None:
     data: list[bytes] = []
-    number, retry = "", None
+    number, retry, kind = "", None, "message"
     for line in lines:
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
@@ -74,6 +75,8 @@ def _event(lines: list[bytes]) -> Event | None:
             number = value.decode("utf-8", "replace")
         elif name == b"retry" and value.isdigit():
             retry = int(value)
+        elif name == b"event":
+            kind = value.decode("utf-8", "replace")
     if not data and not number and retry is None:
         return None
-    return Event(data[0] if len(data) == 1 else b"\n".join(data), number, retry)
+    return Event(data[0] if len(data) == 1 else b"\n".join(data), number, retry, kind)

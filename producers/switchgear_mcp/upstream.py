@@ -18,7 +18,7 @@ from switchgear.runtime.backoff import Backoff
 from switchgear_mcp import message as rpc
 from switchgear_mcp.channel import MIB, Channel
 from switchgear_mcp.connection import NO_HEADERS, Connection, Finish, Flight
-from switchgear_mcp.errors import ServerDownError, SessionGoneError
+from switchgear_mcp.errors import ServerDownError, ServerStatusError, SessionGoneError
 from switchgear_mcp.hidden import Hidden
 from switchgear_mcp.message import Id, Message
 from switchgear_mcp.servers import CommandServer, Server
@@ -69,9 +69,9 @@ def channel_of(server: Server, connection: Connection, most: int, hidden: Hidden
         from switchgear_mcp.process import Process  # noqa: PLC0415 - only one of the two is needed
 
         return Process(server, connection, most, hidden)
-    from switchgear_mcp.address import Address  # noqa: PLC0415 - httpx2 takes time to import
+    from switchgear_mcp.sse import Either, Sse  # noqa: PLC0415 - httpx2 takes time to import
 
-    return Address(server, connection, most, hidden)
+    return (Sse if server.sse else Either)(server, connection, most, hidden)
 
 
 class Upstream:
@@ -105,6 +105,8 @@ class Upstream:
         """The client's notification that it is initialized."""
         self.greeted: Message | None = None
         """The server's last answer to ``initialize``."""
+        self.refusal: ServerStatusError | None = None
+        """Why the server refused the last handshake, over HTTP."""
         self.works = False
         """It was reached once."""
         self.late = False
@@ -314,6 +316,8 @@ class Upstream:
         except (Exception, asyncio.CancelledError) as caught:  # noqa: BLE001 - it is described
             error = caught
         connection.ended = True
+        if isinstance(error, ServerStatusError):
+            self.refusal = error
         if not connection.reason and self._connection is connection:
             text = await connection.channel.described(error)
             connection.reason = sentence(self._hidden.hide(text))
@@ -342,13 +346,15 @@ class Upstream:
         hello = self.hello
 
         async def greeted(end: Message | Exception) -> None:
+            self.refusal = end if isinstance(end, ServerStatusError) else None
+            if self.refusal is not None:
+                self._give_up(connection, str(self.refusal).removeprefix(f"The server {self.server.name} "))
+                return
             if isinstance(end, Exception):
                 return  # the connection has ended
             if "error" in end.fields and self.greeted is not None:
                 text = rpc.plain(rpc.members(end.fields["error"]).get("message"))
-                connection.reason = sentence(self._hidden.hide(f"refused the connection: {text}"))
-                if connection.task is not None:
-                    connection.task.cancel()
+                self._give_up(connection, f"refused the connection: {text}")
                 return
             if "error" not in end.fields:
                 self.greeted = end
@@ -359,6 +365,11 @@ class Upstream:
         sent = connection.add(Flight(hello, greeted, connection.headers))
         with suppress(ConnectionError):
             await connection.channel.send(sent, connection.headers)
+
+    def _give_up(self, connection: Connection, reason: str) -> None:
+        connection.reason = sentence(self._hidden.hide(reason)).rstrip(".")
+        if connection.task is not None:
+            connection.task.cancel()
 
     async def _restored(self, connection: Connection) -> None:
         """Give a new connection what the client has set on an earlier one."""
