@@ -12,7 +12,7 @@ from switchgear.integrations.mcp_results import RUN_ENDS, last_words
 from switchgear.integrations.tool_calls import RefusedCall, StartedCall, ToolCalls
 from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear_mcp import message as rpc
-from switchgear_mcp.errors import ServerDownError, ServerError, ServerSilentError
+from switchgear_mcp.errors import ServerDownError, ServerError, ServerSilentError, ServerStatusError
 from switchgear_mcp.message import Message, Raw
 from switchgear_mcp.names import Names
 
@@ -130,7 +130,19 @@ def no_answer(asked: Message, error: Exception) -> Message:
         code = rpc.REQUEST_TIMEOUT
     elif isinstance(error, ServerDownError):
         code = rpc.CONNECTION_CLOSED
-    return asked.error(code, str(error))
+    return _with_challenge(asked.error(code, str(error)), error)
+
+
+def failed_call(asked: Message, error: Exception) -> Message:
+    """Return the failed result of a call that a server didn't answer."""
+    return _with_challenge(failed_result(asked, str(error)), error)
+
+
+def _with_challenge(answer: Message, error: Exception) -> Message:
+    """Let a client over HTTP log in, if that is what the server wants."""
+    if isinstance(error, ServerStatusError) and error.challenge is not None:
+        answer.challenge = error.status_code, error.challenge
+    return answer
 
 
 def server_error(error: Raw) -> ServerError:

@@ -23,6 +23,7 @@ from switchgear_http.problem import ProblemError
 from switchgear_http.serve import serving
 from switchgear_http.sockets import listen, url_of
 from switchgear_mcp.http import PATH, HttpFront
+from switchgear_mcp.login import Login, server_of
 from switchgear_mcp.proxy import Proxy
 from switchgear_mcp.servers import Server, UrlServer
 from switchgear_mcp.sessions import Sessions
@@ -62,8 +63,13 @@ class Front:
         self._address, self._settings = address, settings
         self._authenticator = Authenticator.of(settings)
         check_listen(address, self._authenticator, "--http")
+        self.servers = servers
+        """The servers, with the headers of clients that they get."""
+        self._login: Login | None = None
         if self._authenticator.configured:
             _check_forwarding(servers)
+        elif (server := server_of(servers)) is not None:
+            self.servers, self._login = [server], Login(server, PATH)
         self._hosts = KnownHosts(",".join(allowed_hosts) or None, address, "--allowed-host")
         self._origins = Origins(settings.access_cors_origins)
         self._limits = Limits(
@@ -72,7 +78,7 @@ class Front:
 
     def app(self, proxy: Proxy) -> tuple[Any, HttpFront]:
         """Return the ASGI application of a proxy, and its sessions, whose ``run`` ends those that are idle."""
-        inner = HttpFront(proxy, self._sessions)
+        inner = HttpFront(proxy, self._sessions, self._login)
         app = AccessControl(
             inner,
             authenticator=self._authenticator,

@@ -38,6 +38,8 @@ async def initialized(link: ClientState, message: Message, headers: Mapping[str,
     if answer is not None:
         link.shared.greetings[upstream.server.name] = answer.fields["result"]
         return _with_list_changes(answer)
+    if upstream.refusal is not None and upstream.refusal.challenge is not None and link.side.logs_in:
+        return no_answer(message, upstream.refusal)
     upstream.late = True
     known = link.shared.greetings.get(upstream.server.name)
     if known is not None:
@@ -54,7 +56,7 @@ async def discovered(link: ClientState, message: Message, headers: Mapping[str, 
 
     async def finish(end: Message | Exception) -> None:
         if not answered.done():
-            answered.set_result(no_answer(message, end) if isinstance(end, Exception) else end)
+            answered.set_result(_no_discovery(message, end) if isinstance(end, Exception) else end)
 
     asking = asyncio.ensure_future(upstream.request(message, finish, headers))
     await asyncio.wait({answered}, timeout=HELLO_LIMIT_S)
@@ -62,10 +64,15 @@ async def discovered(link: ClientState, message: Message, headers: Mapping[str, 
         asking.cancel()
         # The client makes a handshake then, which is answered without the server.
         return message.error(rpc.METHOD_NOT_FOUND, f"The server {upstream.server.name} has not answered yet.")
-    answer = answered.result()
-    if upstream.down:
-        return message.error(rpc.METHOD_NOT_FOUND, rpc.plain(rpc.members(answer.fields["error"]).get("message")))
-    return _with_list_changes(answer)
+    return _with_list_changes(answered.result())
+
+
+def _no_discovery(message: Message, error: Exception) -> Message:
+    """Return the error after which a client makes a handshake, unless it has to log in first."""
+    answer = no_answer(message, error)
+    if answer.challenge is None:
+        return message.error(rpc.METHOD_NOT_FOUND, str(error))
+    return answer
 
 
 async def _greeted(upstream: Upstream, message: Message, headers: Mapping[str, str]) -> Message | None:

@@ -3,115 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections import deque
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 from uuid import uuid4
 
 from switchgear.runtime.throttled_log import BoundedLog
-from switchgear_http.middleware import principal_of
 from switchgear_mcp import message as rpc
+from switchgear_mcp.http_request import JSON, Request
+from switchgear_mcp.http_side import HttpSide, Stream
 from switchgear_mcp.link import Link
-from switchgear_mcp.message import Id, Message, parsed
+from switchgear_mcp.login import WELL_KNOWN, Login
+from switchgear_mcp.message import Message
 from switchgear_mcp.proxy import Proxy
 from switchgear_mcp.sessions import Sessions
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
 PATH: Final = "/mcp"
-PING_S: Final = 15.0
-"""An answer that is not there after this becomes a stream, with a comment now and then: what is between may end idle connections."""
 _SESSION: Final = "mcp-session-id"
 _VERSION: Final = "mcp-protocol-version"
 _HANDSHAKES: Final = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
-_BUSY: Final = -32000
-_MOST_WAITING: Final = 256
-"""Messages that wait for a stream of a client that has none now."""
 _STATUS: Final = {-32700: 400, -32600: 400, -32602: 400, -32020: 400, -32021: 400, -32022: 400, -32601: 404}
 """The status of HTTP for a code of an error, in the protocol without a handshake."""
-_JSON: Final = (b"content-type", b"application/json")
 _EVENTS: Final = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 )
 _SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
-
-
-class _Stream:
-    """The messages for one answer, or for a client's standing stream."""
-
-    def __init__(self) -> None:
-        self._queue = asyncio.Queue[Message | None](16)
-        self.closed = False
-
-    async def put(self, message: Message) -> None:
-        """Add a message, and wait until there is room for it.
-
-        Raises:
-            ConnectionError: Nobody reads.
-        """
-        if self.closed:
-            raise ConnectionResetError
-        await self._queue.put(message)
-
-    async def get(self) -> Message | None:
-        """Return the next message. None: there was none for a while, or the stream is closed."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(PING_S):
-                return await self._queue.get()
-        return None
-
-    def close(self) -> None:
-        """Leave out what comes from now on."""
-        self.closed = True
-        while not self._queue.empty():
-            self._queue.get_nowait()
-        self._queue.put_nowait(None)
-
-
-class HttpSide:
-    """Sends to a client: on the stream of the request that a message is about, else of the latest one, else on the standing stream."""
-
-    def __init__(self, *, stateless: bool = False) -> None:
-        self.streams: dict[Id, _Stream] = {}
-        self.standing: _Stream | None = None
-        self._waiting = deque[Message](maxlen=_MOST_WAITING)
-        self._stateless = stateless
-
-    async def send(self, message: Message, related: Id = None) -> None:
-        """Send a message to the client."""
-        found = self.streams.get(related)
-        if found is None and not message.is_answer:
-            found = self._other(message)
-        if found is None or found.closed:
-            if not message.is_answer and not self._stateless:
-                self._waiting.append(message)
-            return
-        await found.put(message)
-
-    def open(self) -> _Stream:
-        """Return a new standing stream, with what waited for it."""
-        if self.standing is not None:
-            self.standing.close()
-        self.standing = stream = _Stream()
-        return stream
-
-    def waiting(self) -> list[Message]:
-        """Return what waited for a stream, once."""
-        found = list(self._waiting)
-        self._waiting.clear()
-        return found
-
-    def _other(self, message: Message) -> _Stream | None:
-        if self._stateless:
-            return next(iter(self.streams.values())) if len(self.streams) == 1 else None
-        changed = message.method is not None and message.method.endswith("/list_changed")
-        if changed or not self.streams:
-            return self.standing
-        return next(reversed(self.streams.values()))
 
 
 class _Session:
@@ -131,10 +50,11 @@ class HttpFront:
     Args:
         proxy: The proxy.
         sessions: Bounds.
+        login: How clients log in at the server. None: they don't.
     """
 
-    def __init__(self, proxy: Proxy, sessions: Sessions | None = None) -> None:
-        self._proxy, self._bounds = proxy, sessions or Sessions()
+    def __init__(self, proxy: Proxy, sessions: Sessions | None = None, login: Login | None = None) -> None:
+        self._proxy, self._bounds, self._login = proxy, sessions or Sessions(), login
         self.sessions: dict[str, _Session] = {}
         """By id; those of clients without a handshake by the credential, with a space in front."""
         self._numbers = 0
@@ -154,7 +74,12 @@ class HttpFront:
         """Answer a request that has passed the access control."""
         if scope["type"] != "http":
             return
-        request = _Request(scope, receive, send)
+        request = Request(scope, receive, send)
+        if self._login is not None and scope["path"].startswith(WELL_KNOWN) and scope["method"] == "GET":
+            found = await self._login.answer(scope["path"].rstrip("/"), request.origin)
+            if found is not None:
+                await request.answer(200, found, [JSON])
+                return
         if scope["path"].rstrip("/") != PATH:
             await request.error(404, rpc.INVALID_REQUEST, "Not Found")
             return
@@ -178,11 +103,11 @@ class HttpFront:
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
-    def _of(self, number: str, request: _Request) -> _Session | None:
+    def _of(self, number: str, request: Request) -> _Session | None:
         found = self.sessions.get(number)
         return found if found is not None and found.who == request.who and not number.startswith(" ") else None
 
-    def _new(self, number: str, request: _Request, *, stateless: bool) -> _Session | None:
+    def _new(self, number: str, request: Request, *, stateless: bool) -> _Session | None:
         """Return a new session, None if there are too many."""
         if len(self.sessions) >= self._bounds.most:
             most = self._bounds.most
@@ -203,7 +128,7 @@ class HttpFront:
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
-    async def _post(self, request: _Request, *, modern: bool) -> None:
+    async def _post(self, request: Request, *, modern: bool) -> None:
         message = await request.message()
         if message is None:
             return
@@ -231,7 +156,7 @@ class HttpFront:
         if opens and failed:
             await self._end(number)
 
-    async def _stateless(self, request: _Request, message: Message) -> None:
+    async def _stateless(self, request: Request, message: Message) -> None:
         """Answer a request of the protocol without a handshake. All clients with one credential share a session."""
         if not message.is_request:
             await request.answer(202, b"")
@@ -247,7 +172,7 @@ class HttpFront:
 
     async def _exchange(
         self,
-        request: _Request,
+        request: Request,
         session: _Session,
         asked: Message,
         sent: Message,
@@ -256,7 +181,7 @@ class HttpFront:
         modern: bool = False,
     ) -> bool:
         """Pass a request on and send its answer, with what comes before it. Return whether the answer is an error."""
-        stream = session.side.streams[sent.id] = _Stream()
+        stream = session.side.streams[sent.id] = Stream()
         session.used += 1
         watching = asyncio.ensure_future(request.close_when_gone(stream))
         working = asyncio.ensure_future(session.link.handle(sent, request.headers))
@@ -276,8 +201,8 @@ class HttpFront:
 
     async def _answer(
         self,
-        request: _Request,
-        stream: _Stream,
+        request: Request,
+        stream: Stream,
         asked: Message,
         sent: Message,
         headers: list[tuple[bytes, bytes]],
@@ -292,8 +217,13 @@ class HttpFront:
             ends = message is not None and message.is_answer
             if message is not None:
                 message = _restored(message, asked, sent)
+            if message is not None and message.challenge is not None and self._login is not None and not streaming:
+                status, challenge = message.challenge
+                value = self._login.challenge(challenge, request.origin).encode("latin-1", "replace")
+                await request.answer(status, message.line, [JSON, (b"www-authenticate", value)])
+                return True
             if message is not None and ends and modern and not streaming:
-                await request.answer(_status(message), message.line, [_JSON, *headers])
+                await request.answer(_status(message), message.line, [JSON, *headers])
                 return "error" in message.fields
             if not streaming:
                 await request.start(200, [*_EVENTS, *headers])
@@ -302,7 +232,7 @@ class HttpFront:
             if message is not None and ends:
                 return "error" in message.fields
 
-    async def _stand(self, request: _Request, session: _Session) -> None:
+    async def _stand(self, request: Request, session: _Session) -> None:
         """Send what a session's servers say by themselves, until the client ends the stream."""
         if "text/event-stream" not in request.headers.get("accept", ""):
             await request.error(406, rpc.INVALID_REQUEST, "Not Acceptable: Client must accept text/event-stream")
@@ -338,7 +268,9 @@ def _restored(message: Message, asked: Message, sent: Message) -> Message:
     if asked is sent:
         return message
     if message.is_answer:
-        return message.changed(id=asked.fields["id"])
+        found = message.changed(id=asked.fields["id"])
+        found.challenge = message.challenge
+        return found
     if rpc.plain(message.meta.get(_SUBSCRIPTION)) == sent.id:
         meta = rpc.with_members(message.params["_meta"], **{_SUBSCRIPTION: asked.fields["id"]})
         return message.changed(params=rpc.with_members(message.fields["params"], _meta=meta))
@@ -354,83 +286,3 @@ def _status(message: Message) -> int:
 
 def _event(message: Message) -> bytes:
     return b"event: message\r\ndata: " + message.line + b"\r\n\r\n"
-
-
-class _Request:
-    """One request of HTTP, and its answer."""
-
-    def __init__(self, scope: Any, receive: Any, send: Any) -> None:
-        self._receive, self._send = receive, send
-        self.headers: Mapping[str, str] = {
-            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
-        }
-        self.principal = principal_of(scope)
-        self.who = self.principal.credential or self.principal.name
-
-    async def body(self) -> bytes:
-        """Return the whole body."""
-        pieces: list[bytes] = []
-        while True:
-            part = await self._receive()
-            if part["type"] == "http.disconnect":
-                return b""
-            pieces.append(part.get("body", b""))
-            if not part.get("more_body"):
-                return b"".join(pieces)
-
-    async def message(self) -> Message | None:
-        """Return the message in the body. None if there is none: then the request is answered."""
-        accept = self.headers.get("accept", "")
-        if not ("*/*" in accept or ("application/json" in accept and "text/event-stream" in accept)):
-            text = "Not Acceptable: Client must accept both application/json and text/event-stream"
-            await self.error(406, rpc.INVALID_REQUEST, text)
-            return None
-        try:
-            found = parsed(await self.body())
-        except ValueError as error:
-            await self.error(400, -32700, f"Parse error: {error}"[:300])
-            return None
-        if len(found) != 1:
-            await self.error(400, rpc.INVALID_REQUEST, "Batches are not supported.")
-            return None
-        return found[0]
-
-    async def close_when_gone(self, stream: _Stream) -> None:
-        """Close a stream when the client has closed the connection."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        stream.close()
-
-    async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Begin an answer."""
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
-
-    async def more(self, body: bytes, *, end: bool = False) -> None:
-        """Send a part of the answer's body."""
-        await self._send({"type": "http.response.body", "body": body, "more_body": not end})
-
-    async def answer(self, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> None:
-        """Send a whole answer."""
-        length = (b"content-length", str(len(body)).encode())
-        await self.start(status, [*(headers or []), length])
-        await self.more(body, end=True)
-
-    async def error(self, status: int, code: int, text: str, headers: list[tuple[bytes, bytes]] | None = None) -> None:
-        """Answer in the form that MCP clients read and show."""
-        body = json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": text}}).encode()
-        await self.answer(status, body, [_JSON, *(headers or [])])
-
-    async def no_session(self, number: str | None) -> None:
-        """Answer a request whose session isn't open."""
-        if number is None:
-            await self.error(400, rpc.INVALID_REQUEST, "Bad Request: Missing session ID")
-        else:
-            await self.error(404, rpc.INVALID_REQUEST, "Session not found")
-
-    async def busy(self, most: int) -> None:
-        """Answer a client for which there is no session."""
-        text = (
-            f"This proxy has {most} sessions open, as many as it may. End one, wait until an idle one ends, or start the proxy with a "
-            "higher --max-sessions."
-        )
-        await self.error(503, _BUSY, text, [(b"retry-after", b"60")])

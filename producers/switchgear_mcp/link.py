@@ -10,7 +10,7 @@ from typing import Any, Final
 from switchgear.integrations.tool_calls import RefusedCall, StartedCall
 from switchgear_mcp import hello, lists, several
 from switchgear_mcp import message as rpc
-from switchgear_mcp.calls import failed_result, says_failed
+from switchgear_mcp.calls import failed_call, failed_result, says_failed
 from switchgear_mcp.connection import Finish
 from switchgear_mcp.message import Id, Message, Raw
 from switchgear_mcp.request_headers import of_arguments
@@ -212,7 +212,7 @@ class Link(ClientState):
             if self._calls.get(message.id) is call:
                 del self._calls[message.id]
             self.shared.calls.ended(call, end)
-            await self.side.send(failed_result(message, str(end)) if isinstance(end, Exception) else end, message.id)
+            await self.side.send(failed_call(message, end) if isinstance(end, Exception) else end, message.id)
 
         return finish
 
@@ -227,7 +227,7 @@ class Link(ClientState):
         async def finish(end: Message | Exception) -> None:
             there = not isinstance(end, Exception) and not says_failed(end)
             calls.calls.unknown_ended(name, session_id=self.session_id, found=there)
-            await self.side.send(failed_result(message, str(end)) if isinstance(end, Exception) else end, message.id)
+            await self.side.send(failed_call(message, end) if isinstance(end, Exception) else end, message.id)
 
         await self._send_call(name, message, headers, finish)
 

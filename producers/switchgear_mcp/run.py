@@ -8,7 +8,7 @@ import signal
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from switchgear import FunctionHooks, Switchgear
 from switchgear.policies import PolicySet
@@ -19,6 +19,9 @@ from switchgear_mcp.stdio import StandardStreams, serve
 from switchgear_mcp.upstream import MOST_BYTES
 from switchgear_mcp.watch import Watch
 from switchgear_schemas.settings import Settings, load_client_settings
+
+if TYPE_CHECKING:
+    from switchgear_mcp.front import Front
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
 _STOP_LIMIT_S: Final = 7.0
@@ -53,12 +56,12 @@ def run(options: Options) -> None:
 
 
 async def _run(options: Options) -> None:
-    serving = _http(options)
+    front = _front(options)
     watch = Watch()
     gear = _client(watch, options.settings.policy_file)
     try:
         proxy = Proxy(
-            options.servers,
+            options.servers if front is None else front.servers,
             gear,
             limit_s=options.call_timeout_s,
             terminal_after=options.terminal_after,
@@ -68,7 +71,7 @@ async def _run(options: Options) -> None:
         gear.map_fallbacks(
             {circuit(tool): [circuit(other) for other in others] for tool, others in options.fallbacks.items()}
         )
-        serves = _serve_stdio(proxy) if serving is None else serving(proxy)
+        serves = _serve_stdio(proxy) if front is None else front.serve(proxy)
         await _until_stopped(serves, watch.run(proxy))
         async with asyncio.timeout(_STOP_LIMIT_S):
             await proxy.close()
@@ -112,10 +115,10 @@ async def _serve_stdio(proxy: Proxy) -> None:
     await serve(proxy, streams)
 
 
-def _http(options: Options) -> Any:
+def _front(options: Options) -> Front | None:
     """Return what serves HTTP, None for standard input and output."""
     if options.address is None:
         return None
     from switchgear_mcp.front import Front  # noqa: PLC0415 - uvicorn takes time to import
 
-    return Front(options.address, options.settings, options.servers, options.allowed_hosts, options.sessions).serve
+    return Front(options.address, options.settings, options.servers, options.allowed_hosts, options.sessions)

@@ -20,7 +20,13 @@ _MOST_LISTS: Final = 1_000
 
 
 class Side(Protocol):
-    """The client's side of a connection."""
+    """The client's side of a connection.
+
+    Attributes:
+        logs_in: Whether the client can log in at a server, because it speaks HTTP.
+    """
+
+    logs_in: bool
 
     async def send(self, message: Message, related: Id = None) -> None:
         """Send a message to the client, and wait until there is room for more.

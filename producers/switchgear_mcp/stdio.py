@@ -83,6 +83,8 @@ def _write_all(target: int, data: bytes) -> None:
 class StdioSide:
     """Sends to the client."""
 
+    logs_in = False
+
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write
 

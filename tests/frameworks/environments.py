@@ -117,6 +117,7 @@ ENVIRONMENTS: Final = (
         (
             "test_mcp_proxy.py",
             "test_mcp_proxy_faults.py",
+            "test_mcp_proxy_login.py",
             "test_mcp_proxy_real_servers.py",
             "test_mcp_proxy_targets.py",
             "test_mcp_proxy_walls.py",

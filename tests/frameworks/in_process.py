@@ -47,6 +47,8 @@ class InProcess(ClientTransport):
 class _Side:
     """Sends to the session."""
 
+    logs_in = False
+
     def __init__(self, into: Any) -> None:
         self._into = into
 

@@ -41,7 +41,9 @@ class PlayedServer:
             raise ConnectionResetError
         self.got.append(message.line)
         answer = self._world.answers.get(message.method)
-        if message.is_request and answer is not None:
+        if isinstance(answer, Exception):
+            await self.fail(message.id, answer)
+        elif message.is_request and answer is not None:
             answer = answer(json.loads(message.line)) if callable(answer) else answer
             await self.say({"id": json.loads(message.line)["id"]} | answer)
 
@@ -89,6 +91,8 @@ ANSWERS = {
 
 class World:
     """A proxy with a client, and the connections that were made to its server."""
+
+    logs_in = False
 
     def __init__(self, policy=FIVE, names=("small",), **options):
         self.now, self.up = 0.0, True
