@@ -36,13 +36,13 @@ async def initialized(link: ClientState, message: Message, headers: Mapping[str,
         upstream.hello = None
         return answer
     if answer is not None:
-        link.shared.greetings[upstream.server.name] = answer.fields["result"]
+        link.shared.known.keep(upstream.server.name, "initialize", answer.fields["result"])
         return _with_list_changes(answer)
     if upstream.refusal is not None and upstream.refusal.challenge is not None and link.side.logs_in:
         return no_answer(message, upstream.refusal)
     upstream.late = True
-    known = link.shared.greetings.get(upstream.server.name)
-    if known is not None:
+    known = link.shared.known.get(upstream.server.name, "initialize")
+    if known is not None and str(rpc.plain(rpc.members(known).get("protocolVersion"))) <= _version(message):
         return _with_list_changes(message.answer(known))
     return message.answer(_made_up(message, upstream))
 

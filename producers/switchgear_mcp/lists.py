@@ -35,7 +35,7 @@ async def listed(link: ClientState, message: Message, headers: Mapping[str, str]
         await link.side.send(await _merged(link, message, headers), message.id)
         return
     method = message.method or ""
-    place, first = (upstream.server.name, method), "cursor" not in message.params
+    first = "cursor" not in message.params
     if upstream.late and not upstream.down:  # the client must not wait again
         await link.side.send(_known(link, upstream, message, first=first), message.id)
         return
@@ -45,7 +45,7 @@ async def listed(link: ClientState, message: Message, headers: Mapping[str, str]
             end = _without(link, upstream, message, end, first=first)
         elif (result := end.fields.get("result")) is not None:
             if first:
-                link.shared.known[place] = result
+                link.shared.known.keep(upstream.server.name, method, result)
             if method == "tools/list":
                 end = _shown_tools(link, upstream, end, result, first=first)
         await link.side.send(end, message.id)
@@ -55,8 +55,7 @@ async def listed(link: ClientState, message: Message, headers: Mapping[str, str]
 
 def _without(link: ClientState, upstream: Upstream, message: Message, error: Exception, *, first: bool) -> Message:
     """Return the answer to a request for a list of a server that gave none: what was there before, or the error."""
-    place = upstream.server.name, message.method or ""
-    if not upstream.works and place not in link.shared.known:
+    if not upstream.works and link.shared.known.get(upstream.server.name, message.method or "") is None:
         return no_answer(message, error)
     log.warning("%s of %s shows what was there before. %s", message.method, upstream.server.name, error)
     return _known(link, upstream, message, first=first)
@@ -65,7 +64,8 @@ def _without(link: ClientState, upstream: Upstream, message: Message, error: Exc
 def _known(link: ClientState, upstream: Upstream, message: Message, *, first: bool) -> Message:
     method = message.method or ""
     empty = rpc.raw({KEYS[method]: []})
-    result = link.shared.known.get((upstream.server.name, method), empty) if first else empty
+    known = link.shared.known.get(upstream.server.name, method) if first else None
+    result = empty if known is None else known
     answer = message.answer(result)
     link.stale.add(upstream.server.name)
     return _shown_tools(link, upstream, answer, result, first=first) if method == "tools/list" else answer

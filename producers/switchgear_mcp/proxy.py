@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from switchgear.client import Switchgear
@@ -28,6 +29,7 @@ class Proxy:
         most: The most bytes of one message of a server.
         clock: Returns seconds, for the pauses between connections.
         make: Makes the way to a server.
+        known_in: The folder of the last answers of servers, for the next process. None: they are not kept.
     """
 
     def __init__(
@@ -40,9 +42,10 @@ class Proxy:
         most: int = MOST_BYTES,
         clock: Callable[[], float] = time.monotonic,
         make: MakeChannel = channel_of,
+        known_in: Path | None = None,
     ) -> None:
         self._given: dict[str, Any] = {"limit_s": limit_s, "most": most, "clock": clock, "make": make}
-        self.shared = Shared(servers, gear, terminal_after)
+        self.shared = Shared(servers, gear, terminal_after, known_in)
         self.most = most
         self.links: set[Link] = set()
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from switchgear import FunctionHooks, Switchgear
 from switchgear.policies import PolicySet
+from switchgear_mcp.known import default_folder
 from switchgear_mcp.proxy import Proxy
 from switchgear_mcp.servers import Server
 from switchgear_mcp.sessions import Sessions
@@ -66,6 +67,7 @@ async def _run(options: Options) -> None:
             limit_s=options.call_timeout_s,
             terminal_after=options.terminal_after,
             most=options.most_bytes,
+            known_in=default_folder(),
         )
         circuit = proxy.names.circuit
         gear.map_fallbacks(

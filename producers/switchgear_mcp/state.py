@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final, Protocol
 
 from switchgear.client import Switchgear
@@ -11,6 +12,7 @@ from switchgear_http.principal import Principal, Role
 from switchgear_mcp.calls import Calls, no_answer
 from switchgear_mcp.connection import Finish
 from switchgear_mcp.entries import Entries
+from switchgear_mcp.known import Known
 from switchgear_mcp.message import Id, Message, Raw
 from switchgear_mcp.names import Names
 from switchgear_mcp.servers import Server
@@ -44,21 +46,22 @@ class Shared:
         servers: The servers.
         gear: The client that guards the calls.
         terminal_after: See :class:`~switchgear_mcp.calls.Calls`.
+        known_in: See :class:`~switchgear_mcp.known.Known`.
     """
 
-    def __init__(self, servers: Sequence[Server], gear: Switchgear, terminal_after: int | None) -> None:
+    def __init__(
+        self, servers: Sequence[Server], gear: Switchgear, terminal_after: int | None, known_in: Path | None = None
+    ) -> None:
         self.servers, self.gear = servers, gear
         self.names = Names([server.name for server in servers])
         self.calls = Calls(gear, self.names, terminal_after=terminal_after)
         self.entries = Entries()
-        self.greetings: dict[str, Raw] = {}
-        """The last answer of each server to ``initialize``, for clients that come while it is down."""
-        self.known = BoundedDict[tuple[str, str], Raw](_MOST_LISTS)
-        """The last first page of each list of the only server, likewise."""
+        self.known = Known(servers, known_in)
+        """The last answers of servers to ``initialize``, and the first pages of the lists of the only one."""
         self.annotated = BoundedDict[tuple[str, str], dict[tuple[str, ...], str]](_MOST_LISTS)
         """By server and tool, the arguments that headers of HTTP repeat."""
         self.parts = BoundedDict[tuple[str, str], list[Raw]](_MOST_LISTS)
-        """The last list of each of several servers, likewise."""
+        """The last list of each of several servers, for clients that come while it is down."""
 
 
 class ClientState:
