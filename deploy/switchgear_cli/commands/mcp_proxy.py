@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from switchgear_cli.hook.install import own_command
-from switchgear_cli.logs import configure_client_logging
+from switchgear_cli.plain_logs import configure_small_logging
 from switchgear_mcp import servers as known
 from switchgear_mcp.channel import MIB
 from switchgear_mcp.environment import passed_on
@@ -117,7 +116,7 @@ def mcp_proxy(
         _rewrite(wrap, unwrap, [*options, *(f"--fallback={each}" for each in fallback)])
         return 0
     settings = load_settings(policy_file=policy_file, log_level=log_level, log_format=log_format)
-    configure_client_logging(settings)
+    configure_small_logging(settings)
     given = Given(name, url or _variable("--url-env", url_env), (*header, *_variables(header_env)), env, forward_header)
     servers = _servers(words, given, config, only)
     address, chains = _host_and_port(http), _chains(fallback)
@@ -219,7 +218,8 @@ def _chains(fallbacks: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _rewrite(wrap: Path | None, unwrap: Path | None, options: Sequence[str]) -> None:
-    from switchgear_mcp.examine import examined  # noqa: PLC0415 - the proxy itself doesn't need these
+    from switchgear_cli.hook.install import own_command  # noqa: PLC0415 - the proxy itself doesn't need these
+    from switchgear_mcp.examine import examined  # noqa: PLC0415
     from switchgear_mcp.wrap import unwrap_file, wrap_file  # noqa: PLC0415
 
     if wrap is not None:
