@@ -166,7 +166,7 @@ class Reads(Handlers):
         Parameters.of(request)
         Rights.of(request).check_unrestricted("The number of all stored events")
         found = await self._store.query("SELECT count() FROM tool_metrics")
-        return json_answer({"events": found.result_rows[0][0]})
+        return json_answer({"events": found.result_rows[0][0], **await _newest(ToolMetricsRepository(self._store))})
 
     @route("GET", "/v1/emitters", Role.READ, query("hours tenant"))
     async def emitters(self, request: Request) -> Response:
@@ -182,12 +182,14 @@ class Reads(Handlers):
 
     @route("GET", "/v1/errors", Role.READ, query("tool limit tenant"))
     async def errors(self, request: Request) -> Response:
-        """List the newest errors."""
+        """List the newest errors, and say how old the newest stored event is."""
         given = Parameters.of(request)
         rights = Rights.of(request)
         rights.check_tool(given.text("tool"))
-        calls = await self._repository(rights, given).get_recent_errors(given.text("tool"), given.limit(10))
-        return json_answer({"tool": given.text("tool"), "errors": [call.to_dict() for call in calls]})
+        repository = self._repository(rights, given)
+        calls = await repository.get_recent_errors(given.text("tool"), given.limit(10))
+        listed = {"tool": given.text("tool"), "errors": [call.to_dict() for call in calls]}
+        return json_answer({**listed, **await _newest(repository)})
 
     async def _sight(self, rights: Rights, tool: str | None) -> Sight:
         """Return which circuits the client sees. A tenant has named the tools that it has called, and the one that it asks about."""
@@ -230,6 +232,13 @@ class Reads(Handlers):
 
     def _repository(self, rights: Rights, given: Parameters) -> ToolMetricsRepository:
         return ToolMetricsRepository(self._store, tenant=rights.tenant(given.text("tenant")))
+
+
+async def _newest(repository: ToolMetricsRepository) -> dict[str, Any]:
+    """Return when the newest stored event came, and its age. What is newer waits to be stored."""
+    at = await repository.get_newest_arrival()
+    age_s = None if at is None else max(0.0, round((datetime.now(UTC) - at).total_seconds(), 1))
+    return {"newest_event_at": at, "newest_event_age_s": age_s}
 
 
 def _check_circuit(request: Request, circuit_id: str) -> None:

@@ -22,15 +22,19 @@ ROUNDS: Final = 15
 LIMIT_S: Final = 240.0
 
 
-def driver_of(file: str) -> AdapterDriver:
-    """Return the first driver that a test file defines."""
+PASS_THROUGH: Final = "PassThroughDriver"
+
+
+def drivers_of(file: str) -> tuple[AdapterDriver, AdapterDriver | None]:
+    """Return the first driver that a test file defines, and the one whose hooks do nothing, if the file has one."""
     module = importlib.import_module(f"tests.frameworks.{file.removesuffix('.py')}")
     found = next(
         each
         for each in vars(module).values()
         if isinstance(each, type) and issubclass(each, AdapterDriver) and each.__module__ == module.__name__
     )
-    return found()
+    empty = vars(module).get(PASS_THROUGH)
+    return found(), None if empty is None else empty()
 
 
 async def once(driver: AdapterDriver, gear: Switchgear | None) -> float:
@@ -45,21 +49,29 @@ async def once(driver: AdapterDriver, gear: Switchgear | None) -> float:
     return took / CALLS
 
 
-async def measure(driver: AdapterDriver) -> dict[str, object]:
-    """Measure runs without and with the adapter in turns, so that a noisy moment hits both."""
+async def measure(driver: AdapterDriver, empty: AdapterDriver | None) -> dict[str, object]:
+    """Measure runs without and with the adapter in turns, so that a noisy moment hits both.
+
+    Returns:
+        Medians: ``bare_ns`` of the framework's bare call, ``hooks_ns`` that hooks that do nothing add (0 where they aren't known), and
+        ``added_ns`` that the adapter adds to those.
+    """
     gear = Switchgear.local()
-    bare, added = [], []
+    bare, hooks, added = [], [], []
     await once(driver, None)
     await once(driver, gear)
     start = time.monotonic()
     for _ in range(ROUNDS):
         without = await once(driver, None)
+        passed = without if empty is None else await once(empty, gear)
         bare.append(without)
-        added.append(await once(driver, gear) - without)
+        hooks.append(passed - without)
+        added.append(await once(driver, gear) - passed)
         if time.monotonic() - start > LIMIT_S:
             break
-    return {"bare_ns": statistics.median(bare), "added_ns": statistics.median(added), "rounds": len(added)}
+    medians = {"bare_ns": bare, "hooks_ns": hooks, "added_ns": added}
+    return {**{name: statistics.median(found) for name, found in medians.items()}, "rounds": len(added)}
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(measure(driver_of(sys.argv[1])))))
+    print(json.dumps(asyncio.run(measure(*drivers_of(sys.argv[1])))))

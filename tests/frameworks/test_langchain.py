@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import ToolRetryMiddleware
+from langchain.agents.middleware import AgentMiddleware, ToolRetryMiddleware
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, ToolException, tool
@@ -57,7 +57,7 @@ class LangChainDriver(AdapterDriver):
             for turn, calls in enumerate(turns)
         ]
         model = ScriptedModel(messages=iter([*asked, AIMessage("done")]), seen=seen)
-        middleware = [] if gear is None else [SwitchgearMiddleware(gear, terminal_after=terminal_after)]
+        middleware = [] if gear is None else [self.middleware(gear, terminal_after)]
         if retries:  # outermost, so that each attempt comes to the adapter
             retry = ToolRetryMiddleware(max_retries=retries, initial_delay=0, jitter=False, backoff_factor=0)
             middleware.insert(0, retry)
@@ -87,11 +87,29 @@ class LangChainDriver(AdapterDriver):
         run.requests = len(run.prompts)
         return run
 
+    def middleware(self, gear, terminal_after):
+        return SwitchgearMiddleware(gear, terminal_after=terminal_after)
+
     def interrupt(self):
         return interrupt("Is that right?")
 
     def error_value(self, text):
         raise ToolException(text)
+
+
+class PassThrough(AgentMiddleware):
+    """Hooks that do nothing: what the framework takes to call any middleware."""
+
+    async def awrap_tool_call(self, request, handler):
+        return await handler(request)
+
+    async def awrap_model_call(self, request, handler):
+        return await handler(request)
+
+
+class PassThroughDriver(LangChainDriver):
+    def middleware(self, _gear, _terminal_after):
+        return PassThrough()
 
 
 class TestLangChain(AdapterSuite):

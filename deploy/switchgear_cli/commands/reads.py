@@ -105,6 +105,8 @@ def errors(
         output.show_json(answer)
     else:
         output.show(tables.executions(answer["errors"], "No errors are stored."))
+        if (newest := answer["newest_event_at"]) is not None:
+            output.show(f"The newest stored event came {formats.ago(newest, None)}.")
 
 
 def slow(

@@ -23,7 +23,7 @@ from switchgear_cli.topics import ensure_topics
 from switchgear_cli.up.plan import UpPlan, UpRequest, make_plan
 from switchgear_cli.up.ports import HeldPorts, held_ports
 from switchgear_cli.up.supervisor import CommandComponent, KafkaComponent, Supervisor
-from switchgear_cli.up.view import ComponentStatus, Readings, UpStatus, View, make_view, read
+from switchgear_cli.up.view import ComponentStatus, Readings, UpStatus, View, api_client, make_view, read
 from switchgear_cli.up_record import LOCK_NAME, UpRecord
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.file_lock import FileLock
@@ -220,13 +220,14 @@ class _RunningSystem:
             await asyncio.sleep(_DRAW_EVERY_S)
 
     async def _read(self) -> None:
-        while True:
-            self._readings = await read(self._plan.api_url, self._readings, token=self._plan.token)
-            try:
-                self._record()
-            except OSError as error:  # a full disk must not end the system
-                self._readings = replace(self._readings, problem=f"up.json cannot be written: {error.strerror}.")
-            await asyncio.sleep(_READ_EVERY_S)
+        async with api_client(self._plan.token) as client:
+            while True:
+                self._readings = await read(client, self._plan.api_url, self._readings)
+                try:
+                    self._record()
+                except OSError as error:  # a full disk must not end the system
+                    self._readings = replace(self._readings, problem=f"up.json cannot be written: {error.strerror}.")
+                await asyncio.sleep(_READ_EVERY_S)
 
     def _show(self) -> None:
         plan = self._plan

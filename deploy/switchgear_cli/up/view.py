@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from switchgear_cli.reads import problems
-from switchgear_cli.reads.formats import named, plain
+from switchgear_cli.reads.formats import ago, named, plain
 from switchgear_cli.up.supervisor import Phase, Supervised
 from switchgear_schemas.explain import explain
 from switchgear_schemas.visible import escaped
@@ -44,18 +44,32 @@ def make_view(console: Console) -> View:
     return LiveView(console) if console.is_terminal else LineView(console)
 
 
-class LiveView:
-    """One frame, drawn again and again in place."""
+_REDRAW_S: Final = 1.0
 
-    def __init__(self, console: Console) -> None:
+
+class LiveView:
+    """One frame, drawn in place: at once when something changes, else each second because it says how long ago things were.
+
+    Args:
+        console: The terminal.
+        clock: Monotonic seconds.
+    """
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._clock = clock
+        self._drawn: tuple[float, UpStatus] | None = None
 
     def start(self) -> None:
         """Begin to draw."""
         self._live.start()
 
     def show(self, status: UpStatus) -> None:
-        """Draw the status."""
+        """Draw the status, if it changed or was drawn a second ago."""
+        now = self._clock()
+        if self._drawn is not None and self._drawn[1] == status and now < self._drawn[0] + _REDRAW_S:
+            return
+        self._drawn = now, status
         self._live.update(frame(status), refresh=True)
 
     def say(self, line: str) -> None:
@@ -225,6 +239,8 @@ def _counts(readings: Readings) -> Text:
     for state, colour in STATE_COLOURS.items():
         text.append(f"{readings.circuits.get(state, 0)} {state.replace('_', '-')}  ", style=colour)
     text.append(f"  {readings.stored:,} events stored" if readings.stored is not None else "")
+    if readings.newest_at is not None:
+        text.append(f", the newest {ago(readings.newest_at, None)}", style="bright_black")
     return text
 
 
@@ -291,6 +307,7 @@ class Readings:
 
     circuits: Mapping[str, int] = field(default_factory=dict)
     stored: int | None = None
+    newest_at: str | None = None
     transitions: tuple[TransitionLine, ...] = ()
     problem: str = ""
     problems: tuple[Mapping[str, Any], ...] = ()
@@ -315,23 +332,22 @@ _TIMEOUT_S: Final = 5.0
 _HISTORY: Final = 40
 
 
-async def read(
-    api_url: str, before: Readings, *, client: httpx.AsyncClient | None = None, token: str | None = None
-) -> Readings:
+def api_client(token: str | None) -> httpx.AsyncClient:
+    """Return a client for all reads. A new one for each read would cost more than the read."""
+    login = {} if token is None else {"Authorization": f"Bearer {token}"}
+    return httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, headers=login)
+
+
+async def read(client: httpx.AsyncClient, api_url: str, before: Readings) -> Readings:
     """Read the API once.
 
     Args:
-        api_url: Its address.
+        client: As of :func:`api_client`.
+        api_url: The API's address.
         before: What it said last: kept, with the problem, where it cannot be asked now.
-        client: For many reads: one that the caller keeps.
-        token: The token to send, without ``client``.
     """
-    login = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
-        if client is not None:
-            return await _read(client, api_url)
-        async with httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, headers=login) as own:
-            return await _read(own, api_url)
+        return await _read(client, api_url)
     except httpx.HTTPStatusError as error:
         return replace(before, problem=f"The API answered {error.response.status_code}: {error.response.text[:200]}")
     except httpx.HTTPError as error:
@@ -351,6 +367,7 @@ async def _read(client: httpx.AsyncClient, api_url: str) -> Readings:
     return Readings(
         circuits=Counter(str(circuit["state"]) for circuit in answer["circuits"].values()),
         stored=int(counted["events"]),
+        newest_at=counted["newest_event_at"],
         transitions=tuple(transitions(history)),
         problems=tuple(answer.get("problems", ())),
     )

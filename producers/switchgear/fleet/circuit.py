@@ -24,7 +24,7 @@ BACK_S: Final = 60.0
 class LiveCircuit:
     """A row with its breaker, the policy in force and the family of its tool."""
 
-    __slots__ = ("announces", "breaker", "durations", "family", "policy", "resumes", "row", "run")
+    __slots__ = ("announces", "breaker", "durations", "family", "policy", "resumes", "row", "run", "run_family")
 
     def __init__(self, row: Row, breaker: Breaker, policy: BreakerPolicy, family: str | None = None) -> None:
         self.row = row
@@ -32,6 +32,8 @@ class LiveCircuit:
         self.policy = policy
         self.family = family
         self.run: Run | None = None
+        self.run_family: LiveCircuit | None = None
+        """The circuit that counts each call of the run too. None for the run of a family, or of a tool without one."""
         self.resumes = False
         self.durations = Durations(row.durations)
         self.announces = row.record is None and self._keeps_targets_apart()
@@ -50,7 +52,8 @@ class LiveCircuit:
             return
         steady = breaker.steady()
         if steady is not None:
-            self.run = Run(steady, breaker.generation, record, row.clock, row.limit_at + LIMIT_EVERY_S, family)
+            self.run = Run(steady, breaker.generation, record, row.clock, row.limit_at + LIMIT_EVERY_S)
+            self.run_family = family
 
     def pause_run(self, now: float) -> None:
         """End the run because an event is counted on its own. :attr:`resumes` then says whether the run was open for it."""

@@ -112,7 +112,8 @@ class FleetFold:
             return False
         if recorded is not None and now - recorded > self._late_after_s:
             return False
-        if run.family is not None and not self._goes_with_family(run.family, record, event, now):
+        family = tool.run_family
+        if family is not None and not self._goes_with_family(family, record, event, now):
             return False
         if run.add(record, event, now):
             self.registry.touch(tool)

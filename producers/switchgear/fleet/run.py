@@ -5,14 +5,9 @@ Nearly all events are successes of closed circuits. One by one, the breaker woul
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from switchgear.breaker.steady import Steady
 from switchgear.fleet.log import MAX_EMITTER_ID, LogRecord
 from switchgear_schemas.wire import Execution
-
-if TYPE_CHECKING:
-    from switchgear.fleet.circuit import LiveCircuit
 
 
 class Run:
@@ -24,17 +19,14 @@ class Run:
         clock: When the broker got it.
         count: How many there are that the circuit has not counted yet.
         durations: How long those took, in milliseconds. Of a tool's own circuit only.
-        family: The circuit that counts each of them too. None for the run of a family, or of a tool without one.
     """
 
     __slots__ = (
         "_callers", "_generation", "_slow_ms", "_tools", "_until",
-        "clock", "count", "durations", "family", "offset", "partition",
+        "clock", "count", "durations", "offset", "partition",
     )  # fmt: skip
 
-    def __init__(
-        self, steady: Steady, generation: int, record: LogRecord, now: float, until: float, family: LiveCircuit | None
-    ) -> None:
+    def __init__(self, steady: Steady, generation: int, record: LogRecord, now: float, until: float) -> None:
         pane_end, self._slow_ms, self._tools, self._callers = steady
         self._until = min(pane_end, until)
         self._generation = generation
@@ -42,7 +34,6 @@ class Run:
         self.clock = now
         self.count = 0
         self.durations: list[float] = []
-        self.family = family
 
     def is_open(self, now: float) -> bool:
         """Return whether the run takes successes at ``now``."""

@@ -113,13 +113,16 @@ class SwitchgearMiddleware(AgentMiddleware):
 
     def _offered(self, request: Any) -> Any:
         self._tools = {tool.name: tool for tool in request.tools if not isinstance(tool, dict)}
-        changes: dict[str, Any] = {"tools": self.calls.available(request.tools)}
+        changes: dict[str, Any] = {}
+        offered = self.calls.available(request.tools)
+        if len(offered) < len(request.tools):
+            changes["tools"] = offered
         notice = self.calls.notice([name for tool in request.tools if (name := listed_name(tool))])
         if notice:
             prompt = request.system_message
             blocks = [] if prompt is None else list(prompt.content_blocks)
             changes["system_message"] = SystemMessage(content_blocks=[*blocks, {"type": "text", "text": notice}])
-        return request.override(**changes)
+        return request.override(**changes) if changes else request
 
 
 def _said(result: Any) -> Any:

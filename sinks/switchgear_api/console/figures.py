@@ -13,7 +13,7 @@ from switchgear_api.console.records import document, sentence
 from switchgear_api.console.shapes import Blast, Saved, Stats, Waste
 from switchgear_schemas.enums import BROKEN
 from switchgear_sinks.health.verdict import Counted
-from switchgear_sinks.repository import rollups
+from switchgear_sinks.repository import ToolMetricsRepository, rollups
 from switchgear_sinks.repository.local_circuits import WITHIN, local_circuits
 from switchgear_sinks.repository.queries import Conditions, microseconds, select, window_end
 from switchgear_sinks.store import Database
@@ -136,21 +136,13 @@ async def read_figures(
     by_tool: dict[str, list[dict[str, Any]]] = {}
     for each in local:
         by_tool.setdefault(each["tool_name"], []).append(each)
-    newest = newest or await newest_event(db, tenant)
+    newest = newest or await ToolMetricsRepository(db, tenant=tenant).get_newest_arrival()
     return Figures(since, minutes, tools, refused, latencies, outages, by_tool, newest)
 
 
 def window_start(now: datetime, minutes: int) -> datetime:
     """Return the start of the window: ``minutes`` whole minutes, the present one included."""
     return now.replace(second=0, microsecond=0) - timedelta(minutes=minutes - 1)
-
-
-async def newest_event(db: Database, tenant: str | None) -> datetime | None:
-    """Return when the newest stored event arrived, to the second."""
-    where = Conditions(tenant)
-    rows = await db.rows(select("max(arrived_at) AS at, count() AS n", "tool_counts_1m", where), where.parameters)
-    at: datetime = rows[0]["at"]
-    return at if rows[0]["n"] else None
 
 
 async def _counts(

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from switchgear_api.answers import json_answer
 from switchgear_api.console.board import Boards
 from switchgear_api.console.components import Components
-from switchgear_api.console.figures import newest_event, utc_now
+from switchgear_api.console.figures import utc_now
 from switchgear_api.console.groups import described as described_group
 from switchgear_api.console.groups import lag_of
 from switchgear_api.console.records import iso
@@ -29,6 +29,7 @@ from switchgear_api.rights import Rights
 from switchgear_http.principal import Role
 from switchgear_http.routing import Handlers, route
 from switchgear_schemas.settings import Settings
+from switchgear_sinks.repository import ToolMetricsRepository
 from switchgear_sinks.store import Database, Store
 
 log = structlog.get_logger()
@@ -74,7 +75,10 @@ class System(Handlers):
 
     async def _read(self) -> dict[str, Any]:
         kafka, servers, storage, newest = await asyncio.gather(
-            self._ask_kafka(), ask_servers(self._settings), self._storage(), newest_event(self._db, None)
+            self._ask_kafka(),
+            ask_servers(self._settings),
+            self._storage(),
+            ToolMetricsRepository(self._db).get_newest_arrival(),
         )
         now, age_s = utc_now(), self._boards.fleet.age_s
         return {

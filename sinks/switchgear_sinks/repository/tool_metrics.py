@@ -156,6 +156,18 @@ class ToolMetricsRepository:
         """Return errors and timeouts, including caller errors, newest first. Without ``tool_name``, of all tools."""
         return await self._newest("tool_errors", "errors + timeouts", tool_name, limit, NOT_CANCELLED)
 
+    async def get_newest_arrival(self) -> datetime | None:
+        """Return when the newest stored event came to the broker, to the second. None: nothing is stored.
+
+        Rows wait for others a few seconds before they are stored, so everything newer than this is still on its way.
+        """
+        where = self._where()
+        rows = await self._db.rows(
+            select("max(arrived_at) AS at, count() AS n", "tool_counts_1m", where), where.parameters
+        )
+        at: datetime = rows[0]["at"]
+        return at if rows[0]["n"] else None
+
     async def get_all_tool_names(self) -> list[str]:
         """Return the names of all tools that have rows, sorted."""
         where = self._where()

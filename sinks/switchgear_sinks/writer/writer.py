@@ -50,6 +50,8 @@ _FETCHING: Final = {
     "max_partition_fetch_bytes": 2 * MAX_EVENT_BYTES,
     "fetch_max_bytes": 16 * MAX_EVENT_BYTES,
 }
+_GATHERING: Final = {"fetch_min_bytes": 65_536, "fetch_max_wait_ms": 500}
+"""The broker gathers what it sends. An answer for each record would take the process several times as long as the records do."""
 _SESSION_MS: Final = 10_000
 _REBALANCE_MS: Final = 30_000
 
@@ -310,6 +312,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             group_id=self._topics.sink_group,
             group_instance_id=self._instance_id,
             **_FETCHING,
+            **_GATHERING,
             partition_assignment_strategy=(RoundRobinPartitionAssignor,),  # aiokafka's sticky one is broken
             session_timeout_ms=_SESSION_MS,
             rebalance_timeout_ms=_REBALANCE_MS,

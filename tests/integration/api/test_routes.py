@@ -61,13 +61,26 @@ async def test_an_empty_store_answers_everything_with_nothing(api):
     assert (await api.get("/v1/circuits")).json()["circuits"] == {}
     assert (await api.get("/v1/circuits?history=1")).json()["history"] == []
     assert (await api.get("/v1/slow")).json() == {"threshold_ms": 5000, "executions": []}
-    assert (await api.get("/v1/errors")).json() == {"tool": None, "errors": []}
-    assert (await api.get("/v1/stored")).json() == {"events": 0}
+    nothing = {"newest_event_at": None, "newest_event_age_s": None}
+    assert (await api.get("/v1/errors")).json() == {"tool": None, "errors": [], **nothing}
+    assert (await api.get("/v1/stored")).json() == {"events": 0, **nothing}
 
 
 async def test_stored_route_answers_the_number_of_events(api, store):
     await store_calls(store, [call("search")] * 3)
-    assert (await api.get("/v1/stored")).json() == {"events": 3}
+    assert (await api.get("/v1/stored")).json()["events"] == 3
+
+
+async def test_errors_and_stored_say_when_the_newest_event_came_of_the_tenant_asked_for(api, store):
+    old, new = NOW - timedelta(hours=3), NOW - timedelta(minutes=2)
+    await store_calls(
+        store, [{**call("search", tenant=whose), "kafka_timestamp": at} for whose, at in (("acme", old), ("zeta", new))]
+    )
+    for path, at in (("/v1/errors", new), ("/v1/stored", new), ("/v1/errors?tenant=acme", old)):
+        answer = (await api.get(path)).json()
+        assert datetime.fromisoformat(answer["newest_event_at"]) == at.replace(microsecond=0), path
+        age_s = (datetime.now(UTC) - at).total_seconds()
+        assert answer["newest_event_age_s"] == pytest.approx(age_s, abs=30), path
 
 
 async def test_tools_are_a_system_health_report_of_the_hours_asked_for(api, store):

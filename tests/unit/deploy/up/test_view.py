@@ -2,7 +2,7 @@
 
 import io
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from rich.console import Console
@@ -29,6 +29,7 @@ OPENED = TransitionLine(
 CLOSED = TransitionLine(
     datetime(2026, 1, 2, 3, 5, 5, tzinfo=UTC), "mcp:a:b", "half_open", "closed", "the probe call succeeded"
 )
+NEWEST = (datetime.now(UTC) - timedelta(hours=3)).isoformat()
 STATUS = UpStatus(
     api_url="http://127.0.0.1:8620",
     gateway_url="http://127.0.0.1:8622",
@@ -36,7 +37,7 @@ STATUS = UpStatus(
     data_dir="/data",
     demo=True,
     components=(KAFKA, SINK),
-    readings=Readings(circuits={"open": 2, "closed": 9}, stored=12_345, transitions=(CLOSED, OPENED)),
+    readings=Readings(circuits={"open": 2, "closed": 9}, stored=12_345, newest_at=NEWEST, transitions=(CLOSED, OPENED)),
     ready_s=4.56,
 )
 
@@ -66,7 +67,7 @@ def test_the_frame_shows_addresses_components_circuits_and_the_last_changes():
         "2 open",
         "0 half-open",
         "9 closed",
-        "12,345 events stored",
+        "12,345 events stored, the newest 3 h ago",
         "closed → open",
         "8 of the last 8 calls failed",
         "half_open → closed",
@@ -134,6 +135,21 @@ def test_a_live_view_can_print_a_line_that_stays():
     view.say("ready in 4.6 s")
     view.stop()
     assert "ready in 4.6 s" in console.file.getvalue()
+
+
+def test_a_live_view_draws_what_changed_at_once_and_the_same_status_once_a_second():
+    clock = [0.0]
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    view = LiveView(console, clock=lambda: clock[0])
+    view.start()
+    drawn = []
+    other = replace(STATUS, doing="Stopping …")
+    for clock[0], status in ((0.0, STATUS), (0.25, STATUS), (0.75, STATUS), (0.8, other), (1.75, other), (1.85, other)):
+        before = len(console.file.getvalue())
+        view.show(status)
+        drawn.append(len(console.file.getvalue()) > before)
+    view.stop()
+    assert drawn == [True, False, False, True, False, True]
 
 
 def test_a_component_line_says_where_and_why():

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from switchgear_cli.up.view import Readings, TransitionLine, read, transitions
+from switchgear_cli.up.view import Readings, TransitionLine, api_client, read, transitions
 
 WORDS = "more calls failed than a healthy tool's do"
 
@@ -26,7 +26,7 @@ class Api:
     def __init__(self):
         self.circuits = {"circuits": {"a": {"state": "open"}, "b": {"state": "closed"}, "c": {"state": "closed"}}}
         self.history = {"history": [record("open", "closed")]}
-        self.stored = {"events": 7}
+        self.stored = {"events": 7, "newest_event_at": "2026-01-02T03:04:05Z"}
         self.status = 200
         self.away = False
 
@@ -50,9 +50,9 @@ async def client(api):
 
 
 async def test_the_circuits_are_counted_by_state(client):
-    found = await read("http://api", Readings(), client=client)
+    found = await read(client, "http://api", Readings())
     assert found.circuits == {"open": 1, "closed": 2}
-    assert found.stored == 7
+    assert (found.stored, found.newest_at) == (7, "2026-01-02T03:04:05Z")
     assert found.problem == ""
     assert found.transitions == (
         TransitionLine(datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC), "mcp:a:b", "closed", "open", WORDS),
@@ -60,9 +60,9 @@ async def test_the_circuits_are_counted_by_state(client):
 
 
 async def test_an_api_that_is_away_keeps_what_was_read_and_says_so(client, api):
-    before = await read("http://api", Readings(), client=client)
+    before = await read(client, "http://api", Readings())
     api.away = True
-    after = await read("http://api", before, client=client)
+    after = await read(client, "http://api", before)
     assert (after.stored, after.circuits) == (7, before.circuits)
     assert after.problem == "The API does not answer (ConnectError)."
 
@@ -76,13 +76,14 @@ async def test_the_token_is_sent_with_every_request(monkeypatch, api):
 
     real = httpx.AsyncClient
     monkeypatch.setattr(httpx, "AsyncClient", lambda **given: real(transport=httpx.MockTransport(answer), **given))
-    assert (await read("http://api", Readings(), token="sgt_abc")).problem == ""
+    async with api_client("sgt_abc") as client:
+        assert (await read(client, "http://api", Readings())).problem == ""
     assert sent == ["Bearer sgt_abc"] * 3
 
 
 async def test_the_view_shows_the_message_of_an_error_of_the_api(client, api):
     api.status, api.circuits = 503, {"error": "The tables do not exist yet."}
-    found = await read("http://api", Readings(), client=client)
+    found = await read(client, "http://api", Readings())
     assert "503" in found.problem
     assert "The tables do not exist yet." in found.problem
 
@@ -90,7 +91,7 @@ async def test_the_view_shows_the_message_of_an_error_of_the_api(client, api):
 @pytest.mark.parametrize("answer", [{"events": "many"}, {"events": None}, {}, []])
 async def test_an_answer_of_another_shape_is_shown_and_not_raised(client, api, answer):
     api.stored = answer
-    found = await read("http://api", Readings(stored=3), client=client)
+    found = await read(client, "http://api", Readings(stored=3))
     assert found.stored == 3
     assert "not as expected" in found.problem
 
@@ -114,6 +115,6 @@ def test_what_an_operator_wrote_can_not_steer_the_terminal():
 
 
 async def test_what_the_api_knows_not_to_work_is_read_and_an_api_of_an_earlier_release_knows_nothing(client, api):
-    assert (await read("http://api", Readings(), client=client)).problems == ()
+    assert (await read(client, "http://api", Readings())).problems == ()
     api.circuits["problems"] = [{"what": "No worker runs."}]
-    assert (await read("http://api", Readings(), client=client)).problems == ({"what": "No worker runs."},)
+    assert (await read(client, "http://api", Readings())).problems == ({"what": "No worker runs."},)
