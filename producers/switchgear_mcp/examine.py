@@ -166,7 +166,7 @@ def _missing(entry: Entry) -> str | None:
 
 def _place(entry: Entry) -> str | None:
     """Return a server's command with its folder. None if only the client knows that."""
-    command, folder = entry["command"], entry.get("cwd")
+    command, folder = str(entry["command"]), entry.get("cwd")
     place = os.path.expanduser(command)  # noqa: PTH111 - a command without a folder must not get one
     if "$" in command:
         return None

@@ -146,13 +146,13 @@ class Either:
         self._channel: Channel = Address(server, self, most, hidden, transport)
         self._former = Sse(server, receiver, most, hidden, transport)
         self._hello: tuple[Message, Mapping[str, str]] | None = None
-        self._refused: asyncio.Future[Exception] | None = None
+        self._refused: asyncio.Future[Any] | None = None
         self._sending: asyncio.Future[None] | None = None
 
     async def run(self, opened: Callable[[], None]) -> None:
         """Serve with the transport that the server has."""
         self._refused = asyncio.get_running_loop().create_future()
-        first = asyncio.ensure_future(self._channel.run(opened))
+        first: asyncio.Future[Any] = asyncio.ensure_future(self._channel.run(opened))
         try:
             await asyncio.wait({first, self._refused}, return_when=asyncio.FIRST_COMPLETED)
             if not self._refused.done():

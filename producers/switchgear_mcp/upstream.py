@@ -16,11 +16,12 @@ from typing import Any, Final, NoReturn, Protocol
 
 from switchgear.runtime.backoff import Backoff
 from switchgear_mcp import message as rpc
-from switchgear_mcp.channel import MIB, Channel
+from switchgear_mcp.channel import MIB, Channel, Receiver
 from switchgear_mcp.connection import NO_HEADERS, Connection, Finish, Flight
 from switchgear_mcp.errors import ServerDownError, ServerStatusError, SessionGoneError
 from switchgear_mcp.hidden import Hidden
 from switchgear_mcp.message import Id, Message
+from switchgear_mcp.older import ForOlderClients
 from switchgear_mcp.servers import CommandServer, Server
 from switchgear_schemas.visible import sentence
 
@@ -65,13 +66,17 @@ MakeChannel = Callable[[Server, Connection, int, Hidden], Channel]
 
 def channel_of(server: Server, connection: Connection, most: int, hidden: Hidden) -> Channel:
     """Return a way to a server."""
-    if isinstance(server, CommandServer):
-        from switchgear_mcp.process import Process  # noqa: PLC0415 - only one of the two is needed
 
-        return Process(server, connection, most, hidden)
-    from switchgear_mcp.sse import Either, Sse  # noqa: PLC0415 - httpx2 takes time to import
+    def inner(receiver: Receiver) -> Channel:
+        if isinstance(server, CommandServer):
+            from switchgear_mcp.process import Process  # noqa: PLC0415 - only one of the two is needed
 
-    return (Sse if server.sse else Either)(server, connection, most, hidden)
+            return Process(server, receiver, most, hidden)
+        from switchgear_mcp.sse import Either, Sse  # noqa: PLC0415 - httpx2 takes time to import
+
+        return (Sse if server.sse else Either)(server, receiver, most, hidden)
+
+    return ForOlderClients(connection, inner)
 
 
 class Upstream:
