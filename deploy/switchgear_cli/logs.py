@@ -12,7 +12,7 @@ from typing import Any, Final, TextIO
 import structlog
 from structlog.typing import ExcInfo, Processor
 
-from switchgear_cli.plain_logs import install
+from switchgear_cli.log_root import install
 from switchgear_schemas import visible
 from switchgear_schemas.settings import Settings
 

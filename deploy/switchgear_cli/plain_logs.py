@@ -11,13 +11,10 @@ import sys
 from datetime import UTC, datetime
 from typing import Final
 
-from switchgear.runtime import kafka_log
-from switchgear_cli.terminal import styled
+from switchgear_cli.log_root import install
 from switchgear_schemas import visible
 from switchgear_schemas.settings import Settings
 
-_QUIET: Final = ("aiokafka", "apprise", "asyncio", "httpx", "httpcore", "kafka", "urllib3", "clickhouse_connect")
-"""They log every connection attempt and every rebalance at INFO. Apprise logs URLs with their tokens at DEBUG."""
 _EVENT_WIDTH: Final = 30
 _LEVEL_WIDTH: Final = 9
 
@@ -31,28 +28,6 @@ def configure_small_logging(settings: Settings) -> None:
     else:
         install(settings, PlainFormatter(settings))
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-
-
-def install(settings: Settings, formatter: logging.Formatter, *, without_kafka: str | None = None) -> None:
-    """Send every log line to standard error.
-
-    Args:
-        settings: The level and the brokers.
-        formatter: Writes a line.
-        without_kafka: What it means for this process that Kafka is away, as a sentence for the log.
-    """
-    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
-    handler = logging.StreamHandler(styled(sys.stderr))
-    handler.setFormatter(formatter)
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(level)
-    kafka_log.install(settings.kafka_bootstrap_servers, meaning=without_kafka, everywhere=True)
-    for name in _QUIET:
-        logging.getLogger(name).setLevel(max(level, logging.WARNING))
-    logging.getLogger("uvicorn").setLevel(
-        max(level, logging.ERROR)
-    )  # it warns of every malformed request, so anyone who can connect could fill the disk
 
 
 class PlainFormatter(logging.Formatter):

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from switchgear_mcp import lists, servers
 from switchgear_mcp import message as rpc
-from switchgear_mcp.calls import VERSION_KEY
 from switchgear_mcp.connection import NO_HEADERS
 from switchgear_mcp.message import Id, Message
 from switchgear_mcp.servers import Server
@@ -30,13 +29,6 @@ _HELLO: Final = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},
     "clientInfo": {"name": "switchgear", "version": "1"},
-}
-_MODERN: Final = {
-    "_meta": {
-        VERSION_KEY: "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": _HELLO["clientInfo"],
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
 }
 
 Try = Callable[[Server], Coroutine[Any, Any, Finding]]
@@ -115,20 +107,16 @@ async def _tools(upstream: Upstream) -> int:
     """
     greeting = await upstream.greet(rpc.request("hello", "initialize", _HELLO))
     assert greeting is not None
-    try:
-        answer = await greeting
-    except asyncio.CancelledError:
+    await asyncio.wait({greeting})
+    if greeting.cancelled():
         await upstream.connect()  # it raises the reason
-        raise
+    answer = greeting.result()
     if "error" not in answer.fields:
         await upstream.notify(rpc.notification("notifications/initialized"))
         if "tools" not in rpc.members(rpc.members(answer.fields["result"]).get("capabilities")):
             return 0
         return len(await lists.pages(upstream, "tools/list", NO_HEADERS))
-    listed = await upstream.ask("tools/list", _MODERN)
-    if "error" in listed.fields:
-        raise lists.ListError(answer)
-    return len(rpc.elements(rpc.members(listed.fields["result"]).get("tools")) or ())
+    raise lists.ListError(answer)
 
 
 class _Nobody:
