@@ -43,7 +43,8 @@ def is_wrapped(entry: object) -> bool:
     if not isinstance(command, str) or not isinstance(args, list) or "mcp-proxy" not in args:
         return False
     place = args.index("mcp-proxy")
-    ours = PurePath(command.replace("\\", "/")).stem == "switchgear" or "switchgear_cli" in args[:place]
+    started = (PurePath(command.replace("\\", "/")).stem, *args[:place])
+    ours = "switchgear" in started or "switchgear_cli" in started
     return ours and len(args) > place + 2 and args[place + 1] == "--name"
 
 

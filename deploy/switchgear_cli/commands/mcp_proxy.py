@@ -218,13 +218,13 @@ def _chains(fallbacks: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _rewrite(wrap: Path | None, unwrap: Path | None, options: Sequence[str]) -> None:
-    from switchgear_cli.hook.install import own_command  # noqa: PLC0415 - the proxy itself doesn't need these
+    from switchgear_cli.own_command import own_command  # noqa: PLC0415 - the proxy itself doesn't need these
     from switchgear_mcp.examine import examined  # noqa: PLC0415
     from switchgear_mcp.wrap import unwrap_file, wrap_file  # noqa: PLC0415
 
     if wrap is not None:
         # By its path: clients with windows don't have the PATH of a shell.
-        _report(wrap_file(wrap, own_command(), examined, options), "wrapped")
+        _report(wrap_file(wrap, own_command("mcp-proxy"), examined, options), "wrapped")
     elif unwrap is not None:
         _report(unwrap_file(unwrap), "unwrapped")
 
