@@ -22,7 +22,8 @@ FROM_NPM: Final = (
     "@modelcontextprotocol/server-sequential-thinking@2026.8.31",
     "@playwright/mcp@0.0.83",
     "@modelcontextprotocol/sdk@1.32.2",
-    "@modelcontextprotocol/conformance@0.1.10",  # later ones need Node.js 22
+    "@modelcontextprotocol/conformance@0.2.0-alpha.12",  # the first one with 2026-07-28
+    "node@22.23.3",  # the suite needs it
 )
 _LIMIT_S: Final = 300
 
