@@ -16,6 +16,8 @@ from switchgear_mcp.link import Link
 from switchgear_mcp.login import WELL_KNOWN, Login
 from switchgear_mcp.message import Message
 from switchgear_mcp.proxy import Proxy
+from switchgear_mcp.request_headers import mismatch
+from switchgear_mcp.servers import CommandServer
 from switchgear_mcp.sessions import Sessions
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
@@ -25,6 +27,7 @@ _VERSION: Final = "mcp-protocol-version"
 _HANDSHAKES: Final = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
 _STATUS: Final = {-32700: 400, -32600: 400, -32602: 400, -32020: 400, -32021: 400, -32022: 400, -32601: 404}
 """The status of HTTP for a code of an error, in the protocol without a handshake."""
+_HEADER_MISMATCH: Final = -32020
 _EVENTS: Final = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -55,6 +58,8 @@ class HttpFront:
 
     def __init__(self, proxy: Proxy, sessions: Sessions | None = None, login: Login | None = None) -> None:
         self._proxy, self._bounds, self._login = proxy, sessions or Sessions(), login
+        self._checks = all(isinstance(server, CommandServer) for server in proxy.shared.servers)
+        """Headers repeat the body without a handshake. A server at an address gets them, and compares itself."""
         self.sessions: dict[str, _Session] = {}
         """By id; those of clients without a handshake by the credential, with a space in front."""
         self._numbers = 0
@@ -160,6 +165,10 @@ class HttpFront:
         """Answer a request of the protocol without a handshake. All clients with one credential share a session."""
         if not message.is_request:
             await request.answer(202, b"")
+            return
+        wrong = mismatch(message, request.headers) if self._checks else None
+        if wrong is not None:
+            await request.answer(400, message.error(_HEADER_MISMATCH, wrong).line, [JSON])
             return
         number = f" {request.who}"
         session = self.sessions.get(number) or self._new(number, request, stateless=True)

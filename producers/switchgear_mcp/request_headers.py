@@ -46,6 +46,31 @@ def encoded(value: str) -> str:
     return f"=?base64?{base64.b64encode(value.encode()).decode()}?="
 
 
+def mismatch(message: Message, headers: Mapping[str, str]) -> str | None:
+    """Return in which header a request says something else than in its body, as a sentence, or None.
+
+    Args:
+        message: The request.
+        headers: Its headers, with names in lower case.
+    """
+    version = rpc.plain(message.meta.get(VERSION_KEY))
+    key = _NAMES.get(message.method or "", "")
+    named = rpc.plain(message.params.get(key))
+    given = {"mcp-protocol-version": version, "mcp-method": message.method}
+    given |= {"mcp-name": named} if isinstance(named, str) else {}
+    wrong = next((name for name, value in given.items() if _decoded(headers.get(name)) != value), None)
+    return None if wrong is None else f"The header {wrong} does not match the body of the request."
+
+
+def _decoded(value: str | None) -> str | None:
+    if value is None or not _ENCODED.fullmatch(value):
+        return value
+    try:
+        return base64.b64decode(value[len("=?base64?") : -len("?=")], validate=True).decode()
+    except ValueError:
+        return None
+
+
 def annotated(tool: Raw) -> dict[tuple[str, ...], str]:
     """Return the arguments of a tool that a header repeats: the name of the header by the argument's path.
 

@@ -32,7 +32,8 @@ class Clients:
         return await self._http.post(PATH, content=json.dumps({"jsonrpc": "2.0"} | message), headers=sent)
 
     async def modern(self, number, method, **params):
-        return await self.post({"id": number, "method": method, "params": {"_meta": VERSION, **params}}, **MODERN)
+        message = {"id": number, "method": method, "params": {"_meta": VERSION, **params}}
+        return await self.post(message, **MODERN, mcp_method=method)
 
     async def session(self):
         """Make a handshake. Return the header of the session."""
@@ -103,10 +104,31 @@ async def test_an_error_has_the_status_of_the_protocol_without_a_handshake(clien
     assert (await clients.modern(1, "vendor/x")).status_code == status
 
 
+@pytest.mark.parametrize(
+    ("headers", "header"),
+    [
+        ({"mcp_method": "tools/list"}, "mcp-method"),
+        ({}, "mcp-method"),
+        ({"mcp_method": "tools/call"}, "mcp-name"),
+        ({"mcp_method": "tools/call", "mcp_name": "other"}, "mcp-name"),
+        (
+            {"mcp_method": "tools/call", "mcp_name": "echo", "mcp_protocol_version": "2099-01-01"},
+            "mcp-protocol-version",
+        ),
+    ],
+)
+async def test_headers_that_say_something_else_than_the_request_are_refused(clients, headers, header):
+    message = {"id": 1, "method": "tools/call", "params": {"name": "echo", "_meta": VERSION}}
+    answer = await clients.post(message, **MODERN | headers)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == -32020
+    assert header in answer.json()["error"]["message"]
+
+
 async def test_a_client_that_closes_the_stream_cancels_its_request(clients):
     world = clients.world
     message = {"id": 1, "method": "tools/call", "params": {"name": "echo", "_meta": VERSION}}
-    asking = asyncio.create_task(clients.post(message, **MODERN))
+    asking = asyncio.create_task(clients.post(message, **MODERN, mcp_method="tools/call", mcp_name="echo"))
     await until(lambda: world.connections and world.server.asked("tools/call"))
     asking.cancel()
     await until(lambda: world.server.asked("notifications/cancelled"))

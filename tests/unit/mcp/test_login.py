@@ -111,7 +111,8 @@ async def test_a_server_that_wants_a_login_is_a_401_for_a_client_over_http_and_a
             assert called.status_code == 401
         modern = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
         world.answers["server/discover"] = error
-        assert (await post(4, "server/discover", modern, **{"mcp-protocol-version": "2026-07-28"})).status_code == 401
+        version = {"mcp-protocol-version": "2026-07-28", "mcp-method": "server/discover"}
+        assert (await post(4, "server/discover", modern, **version)).status_code == 401
     assert world.classes == ["auth", "auth"]
     await world.proxy.close()
     stdio = World()
