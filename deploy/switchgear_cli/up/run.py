@@ -59,7 +59,7 @@ async def in_daemon_thread(work: Callable[[], _Result]) -> _Result:
 READY_TIMEOUT_S: Final = 90.0
 CHILDREN_STOP_S: Final = 8.0
 KAFKA_STOP_S: Final = 8.0
-_READ_EVERY_S: Final = 1.0
+_READ_EVERY_S: Final = 2.0
 _DRAW_EVERY_S: Final = 0.25
 
 

@@ -306,6 +306,8 @@ class Readings:
     """
 
     circuits: Mapping[str, int] = field(default_factory=dict)
+    listed: Mapping[str, Any] | None = field(default=None, repr=False)
+    """The circuits as the API lists them. While they stay the same, the changes of state aren't asked for."""
     stored: int | None = None
     newest_at: str | None = None
     transitions: tuple[TransitionLine, ...] = ()
@@ -347,7 +349,7 @@ async def read(client: httpx.AsyncClient, api_url: str, before: Readings) -> Rea
         before: What it said last: kept, with the problem, where it cannot be asked now.
     """
     try:
-        return await _read(client, api_url)
+        return await _read(client, api_url, before)
     except httpx.HTTPStatusError as error:
         return replace(before, problem=f"The API answered {error.response.status_code}: {error.response.text[:200]}")
     except httpx.HTTPError as error:
@@ -356,19 +358,19 @@ async def read(client: httpx.AsyncClient, api_url: str, before: Readings) -> Rea
         return replace(before, problem=f"The API's answer is not as expected ({error}).")
 
 
-async def _read(client: httpx.AsyncClient, api_url: str) -> Readings:
+async def _read(client: httpx.AsyncClient, api_url: str, before: Readings) -> Readings:
     answer = (await client.get(f"{api_url}/v1/circuits")).raise_for_status().json()
-    history = (
-        (await client.get(f"{api_url}/v1/circuits", params={"history": "1", "limit": str(_HISTORY)}))
-        .raise_for_status()
-        .json()["history"]
-    )
+    listed, changes = answer["circuits"], before.transitions
+    if listed != before.listed:
+        asked = await client.get(f"{api_url}/v1/circuits", params={"history": "1", "limit": str(_HISTORY)})
+        changes = tuple(transitions(asked.raise_for_status().json()["history"]))
     counted = (await client.get(f"{api_url}/v1/stored")).raise_for_status().json()
     return Readings(
-        circuits=Counter(str(circuit["state"]) for circuit in answer["circuits"].values()),
+        circuits=Counter(str(circuit["state"]) for circuit in listed.values()),
+        listed=listed,
         stored=int(counted["events"]),
         newest_at=counted["newest_event_at"],
-        transitions=tuple(transitions(history)),
+        transitions=changes,
         problems=tuple(answer.get("problems", ())),
     )
 

@@ -59,6 +59,14 @@ async def test_the_circuits_are_counted_by_state(client):
     )
 
 
+async def test_the_changes_of_state_are_asked_for_only_when_a_circuit_changed(client, api):
+    before = await read(client, "http://api", Readings())
+    api.history = {"history": [record("closed", "half_open"), record("open", "closed")]}
+    assert (await read(client, "http://api", before)).transitions == before.transitions
+    api.circuits["circuits"]["a"] = {"state": "closed"}
+    assert [line.state for line in (await read(client, "http://api", before)).transitions] == ["closed", "open"]
+
+
 async def test_an_api_that_is_away_keeps_what_was_read_and_says_so(client, api):
     before = await read(client, "http://api", Readings())
     api.away = True
