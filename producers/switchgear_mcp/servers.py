@@ -15,9 +15,15 @@ from urllib.parse import urlsplit
 from switchgear_mcp.environment import passed_on
 from switchgear_mcp.forwarding import ENTRY_KEY, names_of
 from switchgear_mcp.names import is_plain, plain_names
-from switchgear_mcp.wrap import CONTAINERS
-from switchgear_mcp.wrapped_entry import FROM_VARIABLE, FROM_VARIABLES, HEADERS, VARIABLES, address_of, is_wrapped
-from switchgear_schemas import json_file
+from switchgear_mcp.wrapped_entry import (
+    CONTAINERS,
+    FROM_VARIABLE,
+    FROM_VARIABLES,
+    HEADERS,
+    VARIABLES,
+    address_of,
+    is_wrapped,
+)
 from switchgear_schemas.errors import SwitchgearError, WrongUsageError
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
@@ -121,6 +127,8 @@ def of_file(path: Path, only: Sequence[str] = ()) -> list[Server]:
     Raises:
         SwitchgearError: The file can't be read or understood, or has no such server.
     """
+    from switchgear_schemas import json_file  # noqa: PLC0415 - most proxies have one server, from the command line
+
     config = json_file.read(path, way_out=f"Or name one server on the command line: {_EXAMPLE}.").value
     entries = next((config[key] for key in CONTAINERS if isinstance(config.get(key), dict)), None)
     if not entries:

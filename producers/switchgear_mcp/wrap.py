@@ -14,14 +14,12 @@ from typing import Any, Final, NamedTuple
 
 from switchgear_mcp import wrapped_entry
 from switchgear_mcp.names import plain_names
-from switchgear_mcp.wrapped_entry import Entry, is_wrapped
+from switchgear_mcp.wrapped_entry import CONTAINERS, Entry, is_wrapped
 from switchgear_schemas import json_file
 from switchgear_schemas.json_file import JsonFileError
 
 COMMAND: Final = ("switchgear",)
 SUFFIX: Final = ".switchgear-backup"
-CONTAINERS: Final = ("mcpServers", "servers", "context_servers", "mcp_servers")
-"""The keys of the servers in the files of clients."""
 _WAY_OUT: Final = "By hand, a server's command is switchgear, and its args are mcp-proxy --name NAME -- and its former command with its args."
 
 Config = Mapping[str, Any]

@@ -12,6 +12,8 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import Any, Final
 
+CONTAINERS: Final = ("mcpServers", "servers", "context_servers", "mcp_servers")
+"""The keys of the servers in the files of clients."""
 HEADERS: Final = {"headers": "SWITCHGEAR_MCP_HEADER_", "http_headers": "SWITCHGEAR_MCP_HTTP_HEADER_"}
 """The keys of headers, of most clients and of Codex, with the beginning of the variables that hold them when they are wrapped."""
 ADDRESSES: Final = {
