@@ -23,7 +23,8 @@ FROM_NPM: Final = (
     "@playwright/mcp@0.0.83",
     "@modelcontextprotocol/sdk@1.32.2",
     "@modelcontextprotocol/conformance@0.2.0-alpha.12",  # the first one with 2026-07-28
-    "node@22.23.3",  # the suite needs it
+    "@modelcontextprotocol/inspector@2.12.0",
+    "node@22.23.3",  # these two need it
 )
 _LIMIT_S: Final = 300
 
