@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from switchgear_mcp import message as rpc
@@ -25,6 +25,8 @@ _OWN: Final = "switchgear-older-"
 _CHANGES: Final = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
 _DROPPED: Final = frozenset({"notifications/initialized", "notifications/roots/list_changed"})
 _NO_HEADERS: Final[Mapping[str, str]] = {}
+_DISCOVER_S: Final = 2.0
+"""The longest wait for ``server/discover``. A server that doesn't know it may be silent."""
 
 
 class ForOlderClients:
@@ -50,7 +52,7 @@ class ForOlderClients:
         self._listening: Id = None
         self._wanted: dict[str, Any] = {}
         """What changes the client wants to know."""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Future[None]] = set()
 
     async def run(self, opened: Callable[[], None]) -> None:
         """Connect, and read until the connection ends."""
@@ -176,6 +178,7 @@ class ForOlderClients:
                 await self._receiver.receive(refusal)
         elif message.id == hello.id and "error" in message.fields and self._refusal is None:
             self._refusal = message
+            self._in_background(self._refuse_later())
             await self._inner.send(
                 rpc.request(self._number(), "server/discover", {"_meta": _meta_of(hello)}), _NO_HEADERS
             )
@@ -183,6 +186,19 @@ class ForOlderClients:
             if message.id == hello.id:
                 self._hello = None
             await self._receiver.receive(message, related)
+
+    async def _refuse_later(self) -> None:
+        await asyncio.sleep(_DISCOVER_S)
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            self._hello = None
+            await self._receiver.receive(refusal)
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def _said(self, hello: Message, result: Mapping[str, Raw]) -> dict[str, Any]:
         """Return what the server says about itself, as the answer to a handshake."""
@@ -212,9 +228,7 @@ class ForOlderClients:
             return
         again = self._number()
         self._open[again] = asked  # so that it can be cancelled
-        asked.asking = asyncio.ensure_future(self._ask(again, asked, result))
-        self._tasks.add(asked.asking)
-        asked.asking.add_done_callback(self._tasks.discard)
+        asked.asking = self._in_background(self._ask(again, asked, result))
 
     async def _ask(self, again: str, asked: _Asked, result: Mapping[str, Raw]) -> None:
         """Ask the client for what the server wants, and send the request again with that."""

@@ -12,6 +12,7 @@ from switchgear_mcp.errors import ServerDownError
 from switchgear_mcp.message import parsed
 from switchgear_mcp.older import ForOlderClients
 from tests.support.mcp_worlds import HELLO, line
+from tests.support.virtual_time import in_virtual_time
 
 KEY = "io.modelcontextprotocol/"
 REFUSED = {"error": {"code": -32022, "message": "Unsupported protocol version", "data": {"supported": ["2026-07-28"]}}}
@@ -110,6 +111,15 @@ async def test_the_handshake_is_made_of_what_the_server_says_and_each_request_ha
 async def test_a_server_that_has_neither_refuses_with_its_own_words(discovered):
     both = Between(**{"server/discover": discovered})
     assert (await both.hello())["error"] == REFUSED["error"]
+
+
+@in_virtual_time
+async def test_a_server_that_does_not_answer_the_question_refuses_after_two_seconds():
+    both = Between(**{"server/discover": None})
+    await both.tell({"id": "hello", "method": "initialize", "params": HELLO})
+    assert both.seen == []
+    await asyncio.sleep(2.1)
+    assert both.seen.pop()[0]["error"] == REFUSED["error"]
 
 
 async def test_messages_of_a_server_that_makes_handshakes_are_not_touched():
