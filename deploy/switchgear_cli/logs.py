@@ -12,13 +12,9 @@ from typing import Any, Final, TextIO
 import structlog
 from structlog.typing import ExcInfo, Processor
 
-from switchgear.runtime import kafka_log
-from switchgear_cli.terminal import styled
+from switchgear_cli.log_root import install
 from switchgear_schemas import visible
 from switchgear_schemas.settings import Settings
-
-# They log every connection attempt and every rebalance at INFO. Apprise logs URLs with their tokens at DEBUG.
-_QUIET: Final = ("aiokafka", "apprise", "asyncio", "httpx", "httpcore", "kafka", "urllib3", "clickhouse_connect")
 
 # Both renderers show the variables of every frame by default. Those hold passwords, and one failure with them can fill
 # tens of thousands of lines while the process should go on. So tracebacks go without them.
@@ -26,6 +22,14 @@ _OF_MANY_LINES: Final = frozenset({"exception", "stack"})
 _TRACEBACKS: Final = structlog.processors.ExceptionRenderer(
     structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 )
+_SHARED: Final[list[Processor]] = [
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.add_logger_name,
+    structlog.stdlib.PositionalArgumentsFormatter(),
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+    structlog.processors.StackInfoRenderer(),
+]
 
 
 def configure_logging(settings: Settings, *, without_kafka: str | None = None) -> None:
@@ -37,15 +41,17 @@ def configure_logging(settings: Settings, *, without_kafka: str | None = None) -
         settings: The format, the level and the brokers.
         without_kafka: What it means for this process that Kafka is away, as a sentence for the log.
     """
-    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
-    shared: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.PositionalArgumentsFormatter(),
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.StackInfoRenderer(),
-    ]
+    install(settings, formatter(settings), without_kafka=without_kafka)
+    structlog.configure(
+        processors=[structlog.stdlib.filter_by_level, *_SHARED, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+
+
+def formatter(settings: Settings) -> logging.Formatter:
+    """Return what writes records of the standard library's loggers, in the format of the settings."""
     rendering: list[Processor] = (
         [_TRACEBACKS, structlog.processors.JSONRenderer()]
         if settings.log_format == "json"
@@ -57,31 +63,9 @@ def configure_logging(settings: Settings, *, without_kafka: str | None = None) -
             ),
         ]
     )
-    handler = logging.StreamHandler(styled(sys.stderr))
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
-        )
-    )
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(level)
-    kafka_log.install(settings.kafka_bootstrap_servers, meaning=without_kafka, everywhere=True)
-    for name in _QUIET:
-        logging.getLogger(name).setLevel(max(level, logging.WARNING))
-    logging.getLogger("uvicorn").setLevel(
-        max(level, logging.ERROR)
-    )  # it warns of every malformed request, so anyone who can connect could fill the disk
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=_SHARED,
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
     )
 
 

@@ -1,1 +1,1 @@
-"""The guarding proxy for MCP servers, and the rewriting of clients' configurations to use it."""
+"""The MCP proxy: messages pass as the bytes that came, and only tool calls and lists of tools are looked at."""

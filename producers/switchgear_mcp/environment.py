@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from switchgear_schemas.errors import WrongUsageError
+
+_EVERY_SERVER: Final = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 
 
 def environment_of(named: Mapping[str, str]) -> dict[str, str]:
@@ -18,9 +21,12 @@ def environment_of(named: Mapping[str, str]) -> dict[str, str]:
     Args:
         named: What its entry names. It wins over the short list.
     """
-    from mcp.client.stdio import get_default_environment  # noqa: PLC0415 - `--wrap` needs nothing of the extra
+    return {**_short_list(), **named}
 
-    return {**get_default_environment(), **named}
+
+def _short_list() -> dict[str, str]:
+    found = {name: os.environ[name] for name in _EVERY_SERVER if name in os.environ}
+    return {name: value for name, value in found.items() if not value.startswith("()")}  # functions of a shell
 
 
 def passed_on(names: Sequence[str]) -> dict[str, str]:

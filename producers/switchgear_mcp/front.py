@@ -1,60 +1,40 @@
-"""The proxy's HTTP side: who may connect, from where, and how many sessions stay open.
+"""Who may use the proxy over HTTP, and from where.
 
-The rules are those of the HTTP API: other machines need a token, and a web page can't reach a proxy on its user's machine. A session costs
-a process for each server that is a command, so there is a bound on sessions and on the time that they are idle.
+The rules are those of the HTTP API: other machines need a token, and a web page can't reach a proxy on its user's machine.
 """
 
 from __future__ import annotations
 
-import json
+import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken
-
-from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_http.authenticator import Authenticator
+from switchgear_http.connections import Connections
 from switchgear_http.cors import Origins
 from switchgear_http.hosts import KnownHosts, host_name, is_loopback
 from switchgear_http.limits import Limits
-from switchgear_http.listening import check_listen
-from switchgear_http.middleware import AccessControl, principal_of
+from switchgear_http.listening import check_listen, tls_options
+from switchgear_http.middleware import AccessControl
 from switchgear_http.principal import Role
 from switchgear_http.problem import ProblemError
+from switchgear_http.serve import serving
+from switchgear_http.sockets import listen, url_of
+from switchgear_mcp.http import PATH, HttpFront
+from switchgear_mcp.login import Login, server_of
+from switchgear_mcp.proxy import Proxy
 from switchgear_mcp.servers import Server, UrlServer
+from switchgear_mcp.sessions import Sessions
 from switchgear_schemas.access_settings import AccessSettings
 from switchgear_schemas.errors import SettingsError
-
-if TYPE_CHECKING:
-    from switchgear_mcp.server import ProxyServer
+from switchgear_schemas.settings import Settings
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
-PATH: Final = "/mcp"
-MOST_SESSIONS: Final = 32
-IDLE_S: Final = 30 * 60.0
-_BODY_BYTES: Final = 4 * 1_048_576
-"""The SDK's own bound of a request's body."""
-_SESSION: Final = b"mcp-session-id"
-_BUSY: Final = -32000
-"""The JSON-RPC code of an error of the server."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sessions:
-    """Bounds of the sessions of clients over HTTP.
-
-    Attributes:
-        most: How many may be open.
-        idle_s: A session without a request and without an open stream ends after this, with its servers' processes.
-    """
-
-    most: int = MOST_SESSIONS
-    idle_s: float = IDLE_S
+_STOP_LIMIT_S: Final = 7.0
+_MOST_CONNECTIONS: Final = 1024
+_BODY_BYTES: Final = 64 * 1_048_576
 
 
 class Front:
@@ -79,22 +59,28 @@ class Front:
         allowed_hosts: Sequence[str] = (),
         sessions: Sessions | None = None,
     ) -> None:
-        self.sessions = sessions or Sessions()
+        self._sessions = sessions or Sessions()
+        self._address, self._settings = address, settings
         self._authenticator = Authenticator.of(settings)
         check_listen(address, self._authenticator, "--http")
+        self.servers = servers
+        """The servers, with the headers of clients that they get."""
+        self._login: Login | None = None
         if self._authenticator.configured:
             _check_forwarding(servers)
+        elif (server := server_of(servers)) is not None:
+            self.servers, self._login = [server], Login(server, PATH)
         self._hosts = KnownHosts(",".join(allowed_hosts) or None, address, "--allowed-host")
         self._origins = Origins(settings.access_cors_origins)
         self._limits = Limits(
             settings.access_requests_per_token, settings.access_requests_per_address, body_bytes=_BODY_BYTES
         )
 
-    def serving(self, proxy: ProxyServer) -> tuple[Any, AbstractAsyncContextManager[Any]]:
-        """Return the ASGI application of a proxy, and the lifespan in which it works."""
-        inner: Any = proxy.http_app(path=PATH, host_origin_protection=False, session_idle_timeout=self.sessions.idle_s)
+    def app(self, proxy: Proxy) -> tuple[Any, HttpFront]:
+        """Return the ASGI application of a proxy, and its sessions, whose ``run`` ends those that are idle."""
+        inner = HttpFront(proxy, self._sessions, self._login)
         app = AccessControl(
-            _BoundedSessions(inner, self.sessions.most),
+            inner,
             authenticator=self._authenticator,
             hosts=self._hosts,
             role_of=lambda _scope: Role.EMIT,
@@ -102,7 +88,22 @@ class Front:
             origins=self._origins,
             is_stream=lambda scope: scope["method"] == "GET",
         )
-        return _KnownOrigins(app, self._origins), inner.router.lifespan_context(inner)
+        return _KnownOrigins(app, self._origins), inner
+
+    async def serve(self, proxy: Proxy) -> None:
+        """Serve any number of clients over streamable HTTP."""
+        assert isinstance(self._settings, Settings)
+        tls = tls_options(self._settings)
+        app, sessions = self.app(proxy)
+        with listen(self._address, "--http") as listening:
+            connections = Connections(max_open=_MOST_CONNECTIONS)
+            log.warning("The proxy serves %s%s.", url_of(listening, "https" if tls else "http"), PATH)
+            ending = asyncio.ensure_future(sessions.run())
+            try:
+                async with serving(app, listening, connections, tls=tls, limit_s=_STOP_LIMIT_S) as http:
+                    await asyncio.shield(http)
+            finally:
+                ending.cancel()
 
 
 def _check_forwarding(servers: Sequence[Server]) -> None:
@@ -151,40 +152,3 @@ def _is_own(origin: str, host: str) -> bool:
     asked = host_name(host) or ""
     same = urlsplit(origin).netloc.lower() == host.strip().lower()
     return bool(page) and (same or (is_loopback(page) and is_loopback(asked)))
-
-
-class _BoundedSessions:
-    """Opens no more sessions than its bound, and binds each one to the credential that opened it."""
-
-    def __init__(self, app: Any, most: int) -> None:
-        self._app, self._most = app, most
-        self._log = BoundedLog(log)
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and scope["path"] == PATH:
-            manager = next(each.endpoint for each in self._app.routes if each.path == PATH).session_manager
-            manager.max_sessions = self._most
-            opens = all(name.lower() != _SESSION for name, _ in scope["headers"])
-            if opens and len(manager._server_instances) >= self._most:  # noqa: SLF001 - its own answer doesn't say what to do
-                self._log.warning(
-                    f"{self._most} sessions are open, so new ones are refused. --max-sessions allows more."
-                )
-                await _refuse(send, self._most)
-                return
-            # The SDK answers a session's requests only to the user that opened it.
-            who = principal_of(scope)
-            user = AccessToken(token="", client_id=who.credential or who.name, scopes=[])
-            scope = {**scope, "user": AuthenticatedUser(user)}
-        await self._app(scope, receive, send)
-
-
-async def _refuse(send: Any, most: int) -> None:
-    """Answer in the form that MCP clients read and show."""
-    text = (
-        f"This proxy has {most} sessions open, as many as it may. End one, wait until an idle one ends, or start the proxy with a "
-        "higher --max-sessions."
-    )
-    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": _BUSY, "message": text}}).encode()
-    headers = [(b"content-type", b"application/json"), (b"retry-after", b"60")]
-    await send({"type": "http.response.start", "status": 503, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

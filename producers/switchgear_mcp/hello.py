@@ -1,80 +1,146 @@
-"""The handshake with a client: what the servers say about themselves, put together."""
+"""The handshake with a client: what the servers say about themselves, with what the proxy adds."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-import mcp_types as types
-from fastmcp.server.dependencies import fastmcp_request_ctx
-from fastmcp.server.middleware import Middleware
-from mcp.server.context import ServerRequestContext
+from switchgear_mcp import message as rpc
+from switchgear_mcp.calls import no_answer
+from switchgear_mcp.message import Message, Raw
+from switchgear_mcp.state import ClientState
+from switchgear_mcp.upstream import Upstream
 
-from switchgear_mcp.client_link import ClientLink
-
-Welcome = Callable[[ServerRequestContext[Any, Any], types.InitializeRequestParams], Awaitable[ClientLink]]
-"""Connects a new client to the servers."""
-
-
-class Hello(Middleware):
-    """Answers the handshake with what the servers say about themselves."""
-
-    def __init__(self, welcome: Welcome) -> None:
-        self._welcome = welcome
-
-    async def on_initialize(self, context: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Connect the client to the servers."""
-        result = await call_next(context)
-        if result is None or context.message is None:
-            return result
-        link = await self._welcome(request_context(), context.message.params)
-        infos = [each.info for each in link.upstreams.values()]
-        known = [info for info in infos if info is not None]
-        update: dict[str, Any] = {"capabilities": _capabilities(known, complete=len(known) == len(infos))}
-        if len(infos) == 1 and known:
-            update |= {
-                "server_info": known[0].server_info,
-                "instructions": known[0].instructions,
-                "meta": known[0].meta,
-            }
-        elif texts := [info.instructions for info in known if info.instructions]:
-            update["instructions"] = "\n\n".join(texts)
-        return result.model_copy(update=update)
+HELLO_LIMIT_S: Final = 3.0
+"""The longest that a client's first request waits for the servers. Clients give a server ten seconds or more to start."""
+_LATEST: Final = "2025-11-25"
+_ANYTHING: Final[dict[str, Any]] = {
+    "tools": {"listChanged": True},
+    "prompts": {"listChanged": True},
+    "resources": {"listChanged": True, "subscribe": True},
+    "logging": {},
+    "completions": {},
+}
+"""What a server may be able to do that hasn't said it yet."""
 
 
-def _capabilities(known: Sequence[types.InitializeResult], *, complete: bool) -> types.ServerCapabilities:
-    """Return what the servers can do together. Of servers that aren't there, assume everything."""
-    offered = [info.capabilities for info in known]
-    everything = not complete
-    resources = [each.resources for each in offered if each.resources is not None]
-    found = {
-        "tools": types.ToolsCapability(list_changed=True),
-        "prompts": types.PromptsCapability(list_changed=True)
-        if everything or any(each.prompts is not None for each in offered)
-        else None,
-        "resources": types.ResourcesCapability(
-            list_changed=True, subscribe=everything or any(each.subscribe for each in resources)
-        )
-        if everything or resources
-        else None,
-        "logging": types.LoggingCapability()
-        if everything or any(each.logging is not None for each in offered)
-        else None,
-        "completions": types.CompletionsCapability()
-        if everything or any(each.completions is not None for each in offered)
-        else None,
+async def initialized(link: ClientState, message: Message, headers: Mapping[str, str]) -> Message:
+    """Connect the client to the servers. Return the answer to its ``initialize``."""
+    answers = await asyncio.gather(*(_greeted(each, message, headers) for each in link.upstreams.values()))
+    upstream = link.only
+    if upstream is None:
+        return message.answer(_together(link, message, answers))
+    (answer,) = answers
+    if answer is not None and "error" in answer.fields:
+        upstream.hello = None
+        return answer
+    if answer is not None:
+        link.shared.known.keep(upstream.server.name, "initialize", answer.fields["result"])
+        return _with_list_changes(answer)
+    if upstream.refusal is not None and upstream.refusal.challenge is not None and link.side.logs_in:
+        return no_answer(message, upstream.refusal)
+    upstream.late = True
+    known = link.shared.known.get(upstream.server.name, "initialize")
+    if known is not None and str(rpc.plain(rpc.members(known).get("protocolVersion"))) <= _version(message):
+        return _with_list_changes(message.answer(known))
+    return message.answer(_made_up(message, upstream))
+
+
+async def discovered(link: ClientState, message: Message, headers: Mapping[str, str]) -> Message:
+    """Return the answer to ``server/discover``, which the protocol without a handshake has in place of one."""
+    upstream = link.only
+    if upstream is None:  # the proxy makes one server of several, in the protocol with a handshake
+        return message.error(rpc.METHOD_NOT_FOUND, "Method not found")
+    answered: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+
+    async def finish(end: Message | Exception) -> None:
+        if not answered.done():
+            answered.set_result(_no_discovery(message, end) if isinstance(end, Exception) else end)
+
+    asking = asyncio.ensure_future(upstream.request(message, finish, headers))
+    await asyncio.wait({answered}, timeout=HELLO_LIMIT_S)
+    if not answered.done():
+        asking.cancel()
+        # The client makes a handshake then, which is answered without the server.
+        return message.error(rpc.METHOD_NOT_FOUND, f"The server {upstream.server.name} has not answered yet.")
+    return _with_list_changes(answered.result())
+
+
+def _no_discovery(message: Message, error: Exception) -> Message:
+    """Return the error after which a client makes a handshake, unless it has to log in first."""
+    answer = no_answer(message, error)
+    if answer.challenge is None:
+        return message.error(rpc.METHOD_NOT_FOUND, str(error))
+    return answer
+
+
+async def _greeted(upstream: Upstream, message: Message, headers: Mapping[str, str]) -> Message | None:
+    """Return a server's answer to ``initialize``, None if it gives none in time."""
+    greeting = await upstream.greet(message, headers)
+    if greeting is None:
+        return None
+    await asyncio.wait({greeting}, timeout=HELLO_LIMIT_S)
+    if not greeting.done() or greeting.cancelled():
+        return None
+    return greeting.result()
+
+
+def _with_list_changes(answer: Message) -> Message:
+    """Say that the list of tools may change, because circuits open."""
+    result = answer.fields.get("result")
+    found = rpc.members(result)
+    capabilities = rpc.members(found.get("capabilities"))
+    tools = capabilities.get("tools")
+    if tools is None or rpc.plain(rpc.members(tools).get("listChanged")) is True:
+        return answer
+    changed = rpc.with_members(found["capabilities"], tools=rpc.with_members(tools, listChanged=True))
+    return answer.changed(result=rpc.with_members(result, capabilities=changed))
+
+
+def _made_up(message: Message, upstream: Upstream) -> dict[str, Any]:
+    name, down = upstream.server.name, upstream.down
+    why = f"The server {name} {upstream.reason}." if down else f"The server {name} has not answered yet."
+    return {
+        "protocolVersion": _version(message),
+        "capabilities": _ANYTHING,
+        "serverInfo": {"name": name, "version": "unknown"},
+        "instructions": f"{why} Its tools are listed when it works.",
     }
-    if len(offered) == 1 and complete:
-        # Tasks are not passed on: the SDK doesn't read their results any more.
-        own = {"prompts": offered[0].prompts, "resources": offered[0].resources, "tasks": None}
-        return offered[0].model_copy(update=found | own)
-    return types.ServerCapabilities(**found)
 
 
-def request_context() -> ServerRequestContext[Any, Any]:
-    """Return the SDK's context of the request that FastMCP handles now, with its parameters as they came."""
-    bound = fastmcp_request_ctx.get()
-    if bound is None:
-        raise RuntimeError("There is no request of a client.")
-    found: ServerRequestContext[Any, Any] = bound._srctx  # noqa: SLF001 - FastMCP's way to it
+def _version(message: Message) -> str:
+    asked = rpc.plain(message.params.get("protocolVersion"))
+    return asked if isinstance(asked, str) and asked <= _LATEST else _LATEST
+
+
+def _together(link: ClientState, message: Message, answers: Sequence[Message | None]) -> dict[str, Any]:
+    """Return what several servers say about themselves as one answer."""
+    known: list[dict[str, Raw]] = []
+    for upstream, answer in zip(link.upstreams.values(), answers, strict=True):
+        if answer is None or "error" in answer.fields:
+            upstream.late = True
+        else:
+            known.append(rpc.members(answer.fields["result"]))
+    texts = [text for each in known if (text := rpc.plain(each.get("instructions")))]
+    texts += [f"The server {each.server.name} {each.reason}." for each in link.upstreams.values() if each.down]
+    versions = [version for each in known if isinstance(version := rpc.plain(each.get("protocolVersion")), str)]
+    found: dict[str, Any] = {
+        "protocolVersion": min(versions, default=_version(message)),
+        "capabilities": _capabilities(known, complete=len(known) == len(answers)),
+        "serverInfo": {"name": link.shared.servers[0].name, "version": "unknown"},
+    }
+    return found | ({"instructions": "\n\n".join(texts)} if texts else {})
+
+
+def _capabilities(known: Sequence[dict[str, Raw]], *, complete: bool) -> dict[str, Any]:
+    """Return what several servers can do together. Of those that aren't there, assume everything."""
+    found: dict[str, Any] = {} if complete else dict(_ANYTHING)
+    for each in known:
+        for name, value in rpc.members(each.get("capabilities")).items():
+            had, new = found.get(name), rpc.plain(value)
+            found[name] = {**had, **new} if isinstance(had, dict) and isinstance(new, dict) else new
+    for name in ("tools", "prompts", "resources"):
+        if name in found or name == "tools":
+            found[name] = {**(found.get(name) or {}), "listChanged": True}
     return found

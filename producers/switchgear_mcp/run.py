@@ -6,32 +6,27 @@ import asyncio
 import logging
 import signal
 from collections.abc import Awaitable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
-
-from mcp.server.runner import serve_loop
-from mcp.server.stdio import stdio_server
+from typing import TYPE_CHECKING, Any, Final
 
 from switchgear import FunctionHooks, Switchgear
 from switchgear.policies import PolicySet
-from switchgear_http.connections import Connections
-from switchgear_http.listening import tls_options
-from switchgear_http.serve import serving
-from switchgear_http.sockets import listen, url_of
-from switchgear_mcp.front import PATH, Front, Sessions
-from switchgear_mcp.message_size import DEFAULT_MIB, MIB
-from switchgear_mcp.server import ProxyServer
+from switchgear_mcp.known import default_folder
+from switchgear_mcp.proxy import Proxy
 from switchgear_mcp.servers import Server
-from switchgear_mcp.stdio import standard_streams
+from switchgear_mcp.sessions import Sessions
+from switchgear_mcp.stdio import StandardStreams, serve
+from switchgear_mcp.upstream import MOST_BYTES
 from switchgear_mcp.watch import Watch
 from switchgear_schemas.settings import Settings, load_client_settings
+
+if TYPE_CHECKING:
+    from switchgear_mcp.front import Front
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
 _STOP_LIMIT_S: Final = 7.0
 _FLUSH_LIMIT_S: Final = 2.0
-_MOST_CONNECTIONS: Final = 1024
 
 
 @dataclass(frozen=True)
@@ -45,11 +40,11 @@ class Options:
     """``host:port`` of HTTP. None: standard input and output."""
     allowed_hosts: Sequence[str] = ()
     sessions: Sessions = field(default_factory=Sessions)
-    call_timeout_s: float = 60.0
+    call_timeout_s: float | None = None
     terminal_after: int | None = None
     fallbacks: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By the names that clients know."""
-    max_result_mib: float = DEFAULT_MIB
+    most_bytes: int = MOST_BYTES
 
 
 def run(options: Options) -> None:
@@ -66,18 +61,19 @@ async def _run(options: Options) -> None:
     watch = Watch()
     gear = _client(watch, options.settings.policy_file)
     try:
-        proxy = ProxyServer(
-            options.servers,
+        proxy = Proxy(
+            options.servers if front is None else front.servers,
             gear,
             limit_s=options.call_timeout_s,
             terminal_after=options.terminal_after,
-            most=int(options.max_result_mib * MIB),
+            most=options.most_bytes,
+            known_in=default_folder(),
         )
         circuit = proxy.names.circuit
         gear.map_fallbacks(
             {circuit(tool): [circuit(other) for other in others] for tool, others in options.fallbacks.items()}
         )
-        serves = _serve_stdio(proxy) if front is None else _serve_http(proxy, front, options)
+        serves = _serve_stdio(proxy) if front is None else front.serve(proxy)
         await _until_stopped(serves, watch.run(proxy))
         async with asyncio.timeout(_STOP_LIMIT_S):
             await proxy.close()
@@ -115,33 +111,16 @@ async def _until_stopped(serving: Awaitable[None], watching: Awaitable[None]) ->
         await asyncio.wait(tasks, timeout=_STOP_LIMIT_S)
 
 
-async def _serve_stdio(proxy: ProxyServer) -> None:
-    """Serve one client on standard input and output, in the protocol with a handshake."""
-    inner = proxy._mcp_server  # noqa: SLF001 - FastMCP's run_stdio_async serves the other protocol too
-    async with (
-        proxy._lifespan_manager(),  # noqa: SLF001 - as above
-        inner.lifespan(inner) as state,
-        stdio_server(*await standard_streams()) as (read, write),
-    ):
-        with suppress(ConnectionError):  # the client has gone
-            await serve_loop(
-                inner, read, write, lifespan_state=state, init_options=inner.create_initialization_options()
-            )
+async def _serve_stdio(proxy: Proxy) -> None:
+    streams = StandardStreams()
+    await streams.open()
+    await serve(proxy, streams)
 
 
 def _front(options: Options) -> Front | None:
+    """Return what serves HTTP, None for standard input and output."""
     if options.address is None:
         return None
+    from switchgear_mcp.front import Front  # noqa: PLC0415 - uvicorn takes time to import
+
     return Front(options.address, options.settings, options.servers, options.allowed_hosts, options.sessions)
-
-
-async def _serve_http(proxy: ProxyServer, front: Front, options: Options) -> None:
-    """Serve any number of clients over streamable HTTP."""
-    assert options.address is not None
-    tls = tls_options(options.settings)
-    app, lifespan = front.serving(proxy)
-    with listen(options.address, "--http") as listening:
-        connections = Connections(max_open=_MOST_CONNECTIONS)
-        log.warning("The proxy serves %s%s.", url_of(listening, "https" if tls else "http"), PATH)
-        async with lifespan, serving(app, listening, connections, tls=tls, limit_s=_STOP_LIMIT_S) as http:
-            await asyncio.shield(http)

@@ -12,14 +12,21 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from switchgear_mcp.environment import passed_on
 from switchgear_mcp.forwarding import ENTRY_KEY, names_of
 from switchgear_mcp.names import is_plain, plain_names
-from switchgear_mcp.wrap import ADDRESSES, is_wrapped
-from switchgear_schemas import json_file
+from switchgear_mcp.wrapped_entry import (
+    CONTAINERS,
+    FROM_VARIABLE,
+    FROM_VARIABLES,
+    HEADERS,
+    VARIABLES,
+    address_of,
+    is_wrapped,
+)
 from switchgear_schemas.errors import SwitchgearError, WrongUsageError
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
-_CONTAINERS: Final = ("mcpServers", "servers")
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _SHOWN: Final = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?/{0,2}[^/?#@]*(?![^/?#]*@)")
 """The part of a wrong address that holds no secret."""
@@ -40,13 +47,15 @@ class CommandServer:
 
 @dataclass(frozen=True, slots=True)
 class UrlServer:
-    """A server at an address of streamable HTTP."""
+    """A server at an address of HTTP."""
 
     name: str
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     forward_headers: tuple[str, ...] = ()
     """Headers of a client's request that go on to the server, in lower case."""
+    sse: bool = False
+    """Whether it has the former transport, HTTP with SSE. Else that is tried only if it has no streamable HTTP."""
 
     @property
     def shown_url(self) -> str:
@@ -83,13 +92,13 @@ def of_url(name: str | None, url: str, headers: Sequence[str], forward: Sequence
     Args:
         name: Its name.
         url: Its address.
-        headers: Lines like ``Authorization: Bearer …``.
+        headers: Lines like ``Authorization: Bearer …``. ``${NAME}`` in them stands for an environment variable.
         forward: The names of headers of clients that go on to it.
 
     Raises:
         WrongUsageError: The name, the address or a header can't be used.
     """
-    own = dict(header(line) for line in headers)
+    own = {key: _expanded(f"The header {key}", value) for key, value in map(header, headers)}
     return UrlServer(_checked(name), _address(url), own, names_of(forward, "--forward-header"))
 
 
@@ -106,7 +115,7 @@ def header(line: str) -> tuple[str, str]:
 
 
 def of_file(path: Path, only: Sequence[str] = ()) -> list[Server]:
-    """Return the servers of a configuration file with ``mcpServers``.
+    """Return the servers of a client's configuration file, JSON or TOML.
 
     A server that can't be used is left out with a warning, so that the others work. If it was asked for by its name, or no other is
     left, it is an error.
@@ -118,8 +127,10 @@ def of_file(path: Path, only: Sequence[str] = ()) -> list[Server]:
     Raises:
         SwitchgearError: The file can't be read or understood, or has no such server.
     """
+    from switchgear_schemas import json_file  # noqa: PLC0415 - most proxies have one server, from the command line
+
     config = json_file.read(path, way_out=f"Or name one server on the command line: {_EXAMPLE}.").value
-    entries = next((config[key] for key in _CONTAINERS if isinstance(config.get(key), dict)), None)
+    entries = next((config[key] for key in CONTAINERS if isinstance(config.get(key), dict)), None)
     if not entries:
         raise WrongUsageError(f"{path} names no MCP servers.", hint='It needs an object "mcpServers".')
     unknown = next((name for name in only if name not in entries), None)
@@ -133,7 +144,7 @@ def of_file(path: Path, only: Sequence[str] = ()) -> list[Server]:
         if only and name not in only:
             continue
         try:
-            server = _of_entry(path, name, plain[name], entry)
+            server = of_entry(f"The server {name!r} in {path}", plain[name], entry)
         except SwitchgearError as error:
             if only:
                 raise
@@ -151,42 +162,66 @@ def _none_enabled(path: Path) -> list[Server]:
     raise WrongUsageError(f"All servers in {path} are disabled.", hint="Enable one of them.")
 
 
-def _of_entry(path: Path, name: str, plain: str, entry: Any) -> Server | None:
-    """Return the server of an entry, None if it is disabled."""
-    where = f"The server {name!r} in {path}"
+def of_entry(where: str, plain: str, entry: Any) -> Server | None:
+    """Return the server of an entry, None if it is disabled.
+
+    Args:
+        where: The server in errors, as the begin of a sentence.
+        plain: Its name in circuits.
+        entry: The entry.
+
+    Raises:
+        SwitchgearError: It can't be used.
+    """
     if not isinstance(entry, dict):
         raise WrongUsageError(f"{where} is not an object.", hint="It needs a command or a url.")
-    if entry.get("disabled") is True:
+    if is_disabled(entry):
         return None
     if is_wrapped(entry):
         raise WrongUsageError(
             f"{where} runs behind the proxy already.", hint="Undo that with --unwrap, or leave it out."
         )
     entry = _expanded(where, entry)
-    command, url = entry.get("command"), next((entry[key] for key in ADDRESSES if key in entry), None)
+    command, address = entry.get("command"), address_of(entry)
     if isinstance(command, str) and command:
-        args, env, folder = entry.get("args") or [], entry.get("env") or {}, entry.get("cwd")
-        if not isinstance(args, list) or not isinstance(env, dict) or not isinstance(folder, str | None):
-            raise WrongUsageError(f"{where} has args, env or cwd of a wrong type.", hint="Correct the file.")
-        known = CommandServer(
-            plain, command, tuple(map(str, args)), {key: str(value) for key, value in env.items()}, folder
-        )
-        return _startable(known)
-    if not isinstance(url, str) or not url:
+        return _startable(_of_command_entry(where, plain, entry))
+    if address is None or not isinstance(address[1], str) or not address[1]:
         raise WrongUsageError(f"{where} has neither a command nor a url.", hint="It needs one of them.")
-    if entry.get("type") == "sse":
-        raise WrongUsageError(f"{where} uses the former transport SSE, which the proxy doesn't have.")
-    headers = entry.get("headers") or {}
-    if not isinstance(headers, dict):
+    forward = names_of(entry.get(ENTRY_KEY, []), f"{where}: {ENTRY_KEY}")
+    return UrlServer(plain, _address(address[1]), _headers(where, entry), forward, entry.get("type") == "sse")
+
+
+def is_disabled(entry: Mapping[str, Any]) -> bool:
+    """Return whether the client doesn't use a server."""
+    return entry.get("disabled") is True or entry.get("enabled") is False
+
+
+def _of_command_entry(where: str, plain: str, entry: dict[str, Any]) -> CommandServer:
+    args, env, folder = entry.get("args") or [], entry.get("env") or {}, entry.get("cwd")
+    if not isinstance(args, list) or not isinstance(env, dict) or not isinstance(folder, str | None):
+        raise WrongUsageError(f"{where} has args, env or cwd of a wrong type.", hint="Correct the file.")
+    passed = passed_on([name for name in entry.get(VARIABLES) or () if isinstance(name, str)])
+    named = {key: str(value) for key, value in env.items()}
+    return CommandServer(plain, entry["command"], tuple(map(str, args)), {**passed, **named}, folder)
+
+
+def _headers(where: str, entry: dict[str, Any]) -> dict[str, str]:
+    """Return the headers of an entry, with those that Codex takes from variables."""
+    given = [entry.get(key) or {} for key in (*HEADERS, FROM_VARIABLES)]
+    if not all(isinstance(headers, dict) for headers in given):
         raise WrongUsageError(f"{where} has headers of a wrong type.", hint="Correct the file.")
-    own = {key: str(value) for key, value in headers.items()}
-    return UrlServer(plain, _address(url), own, names_of(entry.get(ENTRY_KEY, []), f"{where}: {ENTRY_KEY}"))
+    *plain, named = given
+    found = {name: str(value) for headers in plain for name, value in headers.items()}
+    found |= {name: _variable(where, str(variable)) for name, variable in named.items()}
+    if FROM_VARIABLE in entry:
+        found["Authorization"] = f"Bearer {_variable(where, str(entry[FROM_VARIABLE]))}"
+    return found
 
 
 def _expanded(where: str, value: Any) -> Any:
     """Return a value of the file with the environment variables in its texts."""
     if isinstance(value, str):
-        return _VARIABLE.sub(lambda found: _variable(where, found), value)
+        return _VARIABLE.sub(lambda found: _variable(where, found[1], found[2]), value)
     if isinstance(value, list):
         return [_expanded(where, each) for each in value]
     if isinstance(value, dict):
@@ -194,10 +229,10 @@ def _expanded(where: str, value: Any) -> Any:
     return value
 
 
-def _variable(where: str, found: re.Match[str]) -> str:
-    value = os.environ.get(found[1]) or found[2]
+def _variable(where: str, name: str, default: str | None = None) -> str:
+    value = os.environ.get(name) or default
     if value is None:
-        raise WrongUsageError(f"{where} needs the environment variable {found[1]}, which is not set.")
+        raise WrongUsageError(f"{where} needs the environment variable {name}, which is not set.")
     return value
 
 

@@ -1,77 +1,121 @@
-"""Standard input and output as streams of lines of the event loop.
-
-The SDK's own use a thread for each line that is read or written, and a read can't be cancelled.
-"""
+"""The client at standard input and output."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
-from collections.abc import AsyncIterator
-from typing import Any, Final
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import Final
 
-import anyio
+from switchgear.runtime.throttled_log import BoundedLog
+from switchgear_mcp import message as rpc
+from switchgear_mcp.lines import Lines, TooLarge
+from switchgear_mcp.message import Id, Message, parsed
+from switchgear_mcp.proxy import Proxy
 
-MOST_BYTES: Final = 64 * 1_048_576
-"""The longest line, which is one message."""
-
-
-class Lines:
-    """The lines of standard input."""
-
-    def __init__(self, reader: asyncio.StreamReader) -> None:
-        self._reader = reader
-
-    async def __aiter__(self) -> AsyncIterator[str]:
-        while True:
-            try:
-                line = await self._reader.readline()
-            except ValueError:  # longer than MOST_BYTES: what is left of it is not a message either
-                continue
-            if not line:
-                return
-            yield line.decode(errors="replace")
+log: Final = logging.getLogger("switchgear.mcp_proxy")
+_PIECE: Final = 262_144
 
 
-class Output:
-    """Standard output. Writing waits until the client reads."""
+class StandardStreams:
+    """Standard input and output. Whatever else is printed goes to standard error from then on.
 
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
+    Call :meth:`open` in the event loop before anything else.
+    """
 
-    async def write(self, text: str) -> None:
-        """Write a line."""
-        self._writer.write(text.encode())
+    def __init__(self) -> None:
+        self._writer: asyncio.StreamWriter | None = None
+        self._out = -1
+        self._reader = asyncio.StreamReader(limit=_PIECE)
 
-    async def flush(self) -> None:
-        """Wait until there is room for more.
+    async def open(self) -> None:
+        """Take over the streams."""
+        loop = asyncio.get_running_loop()
+        wire_in, self._out = os.dup(0), os.dup(1)
+        try:
+            await loop.connect_read_pipe(
+                lambda: asyncio.StreamReaderProtocol(self._reader), os.fdopen(wire_in, "rb", 0)
+            )
+        except ValueError:  # a file
+            threading.Thread(target=_copy, args=(os.dup(0), self._reader, loop), daemon=True).start()
+        with suppress(ValueError):
+            transport, protocol = await loop.connect_write_pipe(
+                lambda: asyncio.streams.FlowControlMixin(loop), os.fdopen(os.dup(1), "wb", 0)
+            )
+            self._writer = asyncio.StreamWriter(transport, protocol, None, loop)
+        sys.stdout.flush()
+        os.dup2(2, 1)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield what is read until the input ends."""
+        while piece := await self._reader.read(_PIECE):
+            yield piece
+
+    async def write(self, line: bytes) -> None:
+        """Write a line, and wait until there is room for more.
 
         Raises:
-            ClosedResourceError: The client has gone.
+            ConnectionError: The client has gone.
         """
-        try:
-            await self._writer.drain()
-        except ConnectionError:
-            raise anyio.ClosedResourceError from None
+        if self._writer is None:
+            await asyncio.to_thread(_write_all, self._out, line + b"\n")
+            return
+        self._writer.write(line + b"\n")
+        await self._writer.drain()
 
 
-async def standard_streams() -> tuple[Any, Any]:
-    """Return standard input and output for the SDK's server. Whatever else is printed goes to standard error.
+def _copy(source: int, reader: asyncio.StreamReader, loop: asyncio.AbstractEventLoop) -> None:
+    with os.fdopen(source, "rb") as file:
+        while piece := file.read(_PIECE):
+            loop.call_soon_threadsafe(reader.feed_data, piece)
+    loop.call_soon_threadsafe(reader.feed_eof)
 
-    Returns:
-        Two times None if they are neither pipes nor sockets nor a terminal: the SDK's own do then.
-    """
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=MOST_BYTES)
-    wire_in, wire_out = os.dup(0), os.dup(1)
+
+def _write_all(target: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(target, data) :]
+
+
+class StdioSide:
+    """Sends to the client."""
+
+    logs_in = False
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self._write = write
+
+    async def send(self, message: Message, related: Id = None) -> None:  # noqa: ARG002 - there is one stream
+        """Write a message."""
+        await self._write(message.line)  # type: ignore[misc]
+
+
+async def serve(proxy: Proxy, streams: StandardStreams) -> None:
+    """Serve one client until it has gone."""
+    side = StdioSide(streams.write)
+    link, lines, bad_lines = proxy.link(side), Lines(proxy.most), BoundedLog(log)
     try:
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(wire_in, "rb", 0))
-        transport, protocol = await loop.connect_write_pipe(
-            lambda: asyncio.streams.FlowControlMixin(loop), os.fdopen(wire_out, "wb", 0)
-        )
-    except ValueError:  # a file
-        return None, None
-    sys.stdout.flush()
-    os.dup2(2, 1)
-    return Lines(reader), Output(asyncio.StreamWriter(transport, protocol, None, loop))
+        async for piece in streams.pieces():
+            for line in lines.add(piece):
+                if isinstance(line, TooLarge):
+                    bad_lines.warning("The client sent a message that is too large. It is skipped.")
+                    continue
+                try:
+                    found = parsed(line)
+                except ValueError as error:
+                    await side.send(_not_read(error))
+                    continue
+                for message in found:
+                    await link.handle(message)
+    except ConnectionError:
+        log.debug("The client has gone.")
+    finally:
+        await proxy.end(link)
+
+
+def _not_read(error: ValueError) -> Message:
+    fields = {"code": -32700, "message": f"Parse error: {error}"[:300]}
+    return Message({"jsonrpc": rpc.raw("2.0"), "id": rpc.raw(None), "error": rpc.raw(fields)})

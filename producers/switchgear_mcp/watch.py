@@ -7,9 +7,8 @@ import logging
 from contextlib import suppress
 from typing import Final
 
-from switchgear.client import Switchgear
-from switchgear_mcp.client_link import ClientLink
-from switchgear_mcp.server import ProxyServer
+from switchgear_mcp.link import Link
+from switchgear_mcp.proxy import Proxy
 from switchgear_mcp.upstream import Upstream
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
@@ -35,7 +34,7 @@ class Watch:
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._changed.set)
 
-    async def run(self, proxy: ProxyServer) -> None:
+    async def run(self, proxy: Proxy) -> None:
         """Look every second, and after each change of a circuit."""
         while True:
             with suppress(TimeoutError):
@@ -45,18 +44,17 @@ class Watch:
             self._changed.clear()
             for link in list(proxy.links):
                 try:
-                    await self._look(link, proxy, proxy.gear)
+                    await self._look(link, proxy)
                 except Exception:
                     log.exception("a client could not be notified")
 
-    async def _look(self, link: ClientLink, proxy: ProxyServer, gear: Switchgear) -> None:
+    async def _look(self, link: Link, proxy: Proxy) -> None:
         if link.offered is not None:
-            names = [name for name, _ in proxy.tools_of(link)]
-            now = frozenset(gear.available(names, circuit_of=proxy.names.circuit))
+            now = proxy.shared.calls.available([name for names in link.tools.values() for name in names])
             if now != link.offered:
                 link.offered = now
                 await link.tools_changed()
         self._retries = {upstream: task for upstream, task in self._retries.items() if not task.done()}
         for upstream in link.upstreams.values():
-            if link.greeted and upstream.info is None and upstream not in self._retries:
+            if link.greeted and not upstream.works and upstream not in self._retries:
                 self._retries[upstream] = asyncio.create_task(upstream.retry())

@@ -1,4 +1,4 @@
-"""Edit a JSON file of another program: all or nothing, and nothing that the file says is lost."""
+"""Edit a JSON or TOML file of another program: all or nothing, and nothing that the file says is lost."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import codecs
 import contextlib
 import json
 import os
-import re
 import tempfile
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from switchgear_schemas import jsonc, toml_text
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.files import read_file
 
 _BOM: Final = codecs.BOM_UTF8
-_STRING: Final = r'"(?:[^"\\]|\\.)*"'
-_COMMENT: Final = r"//[^\n]*|/\*.*?\*/"
 _MOST_BYTES: Final = 64 * 1_048_576
 
 
@@ -27,28 +26,30 @@ class JsonFileError(SwitchgearError):
 
 @dataclass(frozen=True, slots=True)
 class JsonFile:
-    """A file with a JSON object, as it was read."""
+    """A file with a JSON object, which may have comments and trailing commas. If its name ends with ``.toml``, a file of TOML."""
 
     path: Path
     """Where the file is, with links followed."""
     data: bytes
-    """Empty if there is no file."""
+    """As it was read. Empty if there is no file."""
     value: dict[str, Any]
 
     def rendered(self, value: dict[str, Any]) -> bytes:
-        """Return another value as this file would hold it: with its byte order mark, indentation and line ends."""
-        text = self.data.decode("utf-8-sig", "replace")
-        indented = re.search(r"^[{\[]\r?\n([ \t]+)", text)
-        indent = indented[1] if indented else (2 if not text.strip() or "\n" in text.strip() else None)
-        written = json.dumps(value, ensure_ascii=False, indent=indent)
+        """Return the file's bytes with another value. What stays the same keeps its bytes, and comments stay.
+
+        Raises:
+            JsonFileError: The file's form can't hold it.
+        """
+        text = self.data.decode("utf-8-sig")
         try:
-            written.encode()
-        except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can hold
-            written = json.dumps(value, indent=indent)
-        if not text or text.endswith("\n"):
-            written += "\n"
-        if "\r\n" in text:
-            written = written.replace("\n", "\r\n")
+            if _is_toml(self.path):
+                written = toml_text.patched(text, value)
+            elif not text.strip():
+                written = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+            else:
+                written = jsonc.patched(text, value)
+        except ValueError:
+            raise JsonFileError(f"{self.path} has a form that can't be changed in place. It is unchanged.") from None
         return (_BOM if self.data.startswith(_BOM) else b"") + written.encode()
 
     def replace(self, data: bytes) -> None:
@@ -69,7 +70,7 @@ class JsonFile:
 
 
 def read(path: Path, *, way_out: str, may_be_missing: bool = False) -> JsonFile:
-    """Read a file with a JSON object.
+    """Read a file with an object.
 
     Args:
         path: The file.
@@ -87,22 +88,19 @@ def read(path: Path, *, way_out: str, may_be_missing: bool = False) -> JsonFile:
         raise JsonFileError(f"{path} can't be read: {why}.") from None
     if may_be_missing and not data.removeprefix(_BOM).strip():
         return JsonFile(where, data, {})
+    kind = "TOML" if _is_toml(where) else "JSON"
     try:
-        value = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_once_each)
+        text = data.decode("utf-8-sig")
+        value = tomllib.loads(text) if _is_toml(where) else jsonc.parsed(text, _once_each)
     except UnicodeDecodeError:
         raise JsonFileError(f"{path} is not UTF-8 text. It is unchanged.", hint=way_out) from None
     except RecursionError:
         raise JsonFileError(f"{path} is nested too deeply. It is unchanged.", hint=way_out) from None
     except _TwiceError as error:
         raise JsonFileError(f"{path} has the key {error} twice. It is unchanged.", hint="Remove one of them.") from None
-    except json.JSONDecodeError as error:
-        if _has_comments(data.decode("utf-8-sig")):
-            raise JsonFileError(
-                f"{path} has comments or trailing commas, which would be lost. It is unchanged.",
-                hint=f"Remove them, or edit it by hand. {way_out}",
-            ) from None
+    except ValueError as error:
         raise JsonFileError(
-            f"{path} is not valid JSON: {error}. It is unchanged.", hint="Correct it and try again."
+            f"{path} is not valid {kind}: {error}. It is unchanged.", hint="Correct it and try again."
         ) from None
     if not isinstance(value, dict):
         raise JsonFileError(f"{path} holds no JSON object. It is unchanged.", hint=way_out)
@@ -155,12 +153,5 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _has_comments(text: str) -> bool:
-    """Return whether the text is JSON but for comments and trailing commas."""
-    plain = re.sub(rf"({_STRING})|{_COMMENT}", lambda found: found[1] or " ", text, flags=re.DOTALL)
-    plain = re.sub(rf"({_STRING})|,(\s*[}}\]])", lambda found: found[1] or found[2], plain, flags=re.DOTALL)
-    try:
-        json.loads(plain)
-    except (ValueError, RecursionError):
-        return False
-    return True
+def _is_toml(path: Path) -> bool:
+    return ".toml" in path.suffixes  # a backup has another one after it

@@ -18,7 +18,8 @@ PREFIX: Final = "SWITCHGEAR_"
 CONFIG_VARIABLE: Final = f"{PREFIX}CONFIG"
 
 log: Final = logging.getLogger("switchgear.settings")
-_OF_TESTS: Final = "test_"
+_OF_OTHERS: Final = ("test_", "mcp_")
+"""Names of tests, and of what ``switchgear mcp-proxy --wrap`` puts into a client's file."""
 _KUBERNETES: Final = re.compile(r"(.*_)?(service_host|service_port(_.*)?|port(_\d+_.*)?)")
 """Kubernetes sets these variables in every pod for a Service whose name begins with switchgear."""
 _warned: Final[set[str]] = set()
@@ -40,7 +41,7 @@ def from_environment(known: Collection[str]) -> dict[str, SourcedValue]:
         name = variable[len(PREFIX) :].lower()
         if name in known:
             found[name] = SourcedValue(value, variable)
-        elif variable not in _warned and not name.startswith(_OF_TESTS) and not _KUBERNETES.fullmatch(name):
+        elif variable not in _warned and not name.startswith(_OF_OTHERS) and not _KUBERNETES.fullmatch(name):
             _warned.add(variable)
             near = _nearest(name, known)
             meant = f" Did you mean {PREFIX}{near.upper()}?" if near else ""

@@ -1,4 +1,4 @@
-"""What the MCP proxy adds to a tool call, beside a bare proxy of FastMCP, over stdio and HTTP, in one run.
+"""What the MCP proxy costs, beside a bare proxy of FastMCP: before the first call, and in each call over stdio and HTTP, in one run.
 
 python -m tests.bench.mcp_proxy      exit code 1 if it adds more than 10 % to what the bare proxy adds
 """
@@ -9,6 +9,8 @@ import json
 import statistics
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 from tests.frameworks.environments import ENVIRONMENTS, ROOT, python_of
 
@@ -24,23 +26,20 @@ TITLES = {
 
 
 def main() -> int:
-    """Measure and print a table. Return 1 if the proxy adds too much."""
-    (environment,) = [each for each in ENVIRONMENTS if each.key == "mcp-proxy"]
-    done = subprocess.run(
-        [str(python_of(environment)), "-m", "tests.frameworks.measure_proxy"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=LIMIT_S,
-        check=True,
-    )
+    """Measure and print two tables. Return 1 if the proxy adds too much."""
+    print("| way | first list after, s | processor, s | memory, MB |")
+    print("|---|---|---|---|")
+    starts: dict[str, list[dict[str, float]]] = {}
+    for found in _measured("tests.frameworks.measure_start"):
+        starts.setdefault(found["way"], []).append(found)
+    for name, each in starts.items():
+        s, cpu, mb = (statistics.median(one[key] for one in each) for key in ("s", "cpu_s", "mb"))
+        print(f"| {TITLES[name]} | {s:.2f} | {cpu:.2f} | {mb:.0f} |", flush=True)
+    print()
     print("| transport | way | p50, ms | p99, ms | added at p50 | added at p99 |")
     print("|---|---|---|---|---|---|")
     worst = 0.0
-    for line in done.stdout.splitlines():
-        if not line.startswith("{"):  # what a server printed
-            continue
-        found = json.loads(line)
+    for found in _measured("tests.frameworks.measure_proxy"):
         quantiles = {name: statistics.quantiles(values, n=100) for name, values in found["ms"].items()}
         p50, p99 = ({name: values[place] for name, values in quantiles.items()} for place in (49, 98))
         for name, title in TITLES.items():
@@ -54,6 +53,22 @@ def main() -> int:
         )
         worst = max(worst, share)
     return int(worst > MOST)
+
+
+def _measured(module: str) -> Iterator[dict[str, Any]]:
+    """Run a module in the proxy's environment. Yield what it prints."""
+    (environment,) = [each for each in ENVIRONMENTS if each.key == "mcp-proxy"]
+    done = subprocess.run(
+        [str(python_of(environment)), "-m", module],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=LIMIT_S,
+        check=True,
+    )
+    for line in done.stdout.splitlines():
+        if line.startswith("{"):  # else a server has printed it
+            yield json.loads(line)
 
 
 if __name__ == "__main__":

@@ -116,7 +116,9 @@ ENVIRONMENTS: Final = (
         "4.2.3",
         (
             "test_mcp_proxy.py",
+            "test_mcp_proxy_differential.py",
             "test_mcp_proxy_faults.py",
+            "test_mcp_proxy_login.py",
             "test_mcp_proxy_real_servers.py",
             "test_mcp_proxy_targets.py",
             "test_mcp_proxy_walls.py",

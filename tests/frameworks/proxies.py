@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = (sys.executable, str(ROOT / "tests/frameworks/servers/small.py"))
 PROXY = (sys.executable, "-m", "switchgear_cli", "mcp-proxy")
+_CACHES = tempfile.TemporaryDirectory()
 LIMIT_S = 120.0
 """For what takes a second on a machine that has nothing else to do."""
 
@@ -26,7 +28,9 @@ def environment(**more: str) -> dict[str, str]:
     """Return an environment without the settings of the person who runs the tests."""
     paths = [str(ROOT / folder) for folder in ("schemas", "producers", "stream", "sinks", "deploy", "")]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SWITCHGEAR_")}
-    return {**kept, "PYTHONPATH": os.pathsep.join(paths), **more}
+    # What an earlier proxy has seen of a server must not be known.
+    new = {"PYTHONPATH": os.pathsep.join(paths), "XDG_CACHE_HOME": tempfile.mkdtemp(dir=_CACHES.name)}
+    return {**kept, **new, **more}
 
 
 @asynccontextmanager

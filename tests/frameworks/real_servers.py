@@ -9,11 +9,22 @@ import sys
 from pathlib import Path
 from typing import Final
 
-FROM_PYPI: Final = ("mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19", "mcp-server-fetch==2026.10.24")
+FROM_PYPI: Final = (
+    "mcp-server-time==2026.10.19",
+    "mcp-server-git==2026.10.19",
+    "mcp-server-fetch==2026.10.24",
+    "mcp-server-sqlite==2025.4.25",
+)
 FROM_NPM: Final = (
     "@modelcontextprotocol/server-everything@2026.8.31",
+    "@modelcontextprotocol/server-filesystem@2026.8.31",
+    "@modelcontextprotocol/server-memory@2026.8.31",
+    "@modelcontextprotocol/server-sequential-thinking@2026.8.31",
+    "@playwright/mcp@0.0.83",
     "@modelcontextprotocol/sdk@1.32.2",
-    "@modelcontextprotocol/conformance@0.1.10",  # later ones need Node.js 22
+    "@modelcontextprotocol/conformance@0.2.0-alpha.12",  # the first one with 2026-07-28
+    "@modelcontextprotocol/inspector@2.12.0",
+    "node@22.23.3",  # these two need it
 )
 _LIMIT_S: Final = 300
 

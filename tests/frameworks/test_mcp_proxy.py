@@ -20,9 +20,10 @@ from switchgear import BreakerPolicy, FunctionHooks, Switchgear
 from switchgear.classify.tool_failure import META_KEY
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.main import run
-from switchgear_mcp.server import ProxyServer
+from switchgear_mcp.proxy import Proxy
 from switchgear_mcp.servers import CommandServer, UrlServer
 from switchgear_mcp.watch import Watch
+from tests.frameworks.in_process import InProcess
 from tests.frameworks.proxies import (
     LIMIT_S,
     PROXY,
@@ -112,13 +113,13 @@ async def test_a_cancelled_call_is_cancelled_at_the_server_and_the_next_one_work
 
 
 @pytest.mark.deep
-async def test_a_client_that_prefers_the_protocol_without_a_handshake_makes_one():
+async def test_a_client_that_prefers_the_protocol_without_a_handshake_speaks_it_with_a_server_that_has_it():
     at_stdio = StdioTransport(BEHIND_PROXY[0], list(BEHIND_PROXY[1:]), env=environment())
     command = (*PROXY, "--name", "small", "--http", "127.0.0.1:0", "--", *SMALL)
     async with running(command, r"serves (http://\S+/mcp)") as found:
         for transport in (at_stdio, found[1]):
             async with Client(transport, mode="auto", init_timeout=LIMIT_S) as client:
-                assert client.protocol_version == "2025-11-25"
+                assert client.protocol_version == "2026-07-28"
                 assert (await client.call_tool("echo", {"text": "x"})).data == "x"
     await at_stdio.close()
 
@@ -135,14 +136,14 @@ async def test_an_open_circuit_refuses_calls_and_hides_the_tool_until_its_wait_e
         outages_in_text=["mcp:small:fail"],
         hooks=[FunctionHooks(on_transition=watch.on_transition), FunctionHooks(on_transition=changes.append)],
     )
-    proxy = ProxyServer([CommandServer("small", SMALL[0], SMALL[1:])], gear)
+    proxy = Proxy([CommandServer("small", SMALL[0], SMALL[1:])], gear)
 
     async def message(received):
         told.append(received)
 
     watching = asyncio.create_task(watch.run(proxy))
     try:
-        async with Client(proxy, mode="legacy", message_handler=message) as client:
+        async with Client(InProcess(proxy), mode="legacy", message_handler=message) as client:
             assert "fail" in {tool.name for tool in await client.list_tools()}
             for _ in range(2):
                 result = await client.call_tool_mcp("fail", {"text": "503 Service Unavailable"})
@@ -196,10 +197,10 @@ async def test_servers_of_a_configuration_become_one_with_their_names_in_front(t
 
 def test_circuits_have_the_names_of_the_server_and_its_tool():
     gear = Switchgear.local()
-    several = ProxyServer([UrlServer("git", "http://x/mcp"), UrlServer("git_hub", "http://y/mcp")], gear)
+    several = Proxy([UrlServer("git", "http://x/mcp"), UrlServer("git_hub", "http://y/mcp")], gear)
     assert several.names.circuit("git_hub_issues") == "mcp:git_hub:issues"
     assert several.names.circuit("git_log") == "mcp:git:log"
-    assert ProxyServer([UrlServer("git", "http://x/mcp")], gear).names.circuit("git_log") == "mcp:git:git_log"
+    assert Proxy([UrlServer("git", "http://x/mcp")], gear).names.circuit("git_log") == "mcp:git:git_log"
 
 
 @pytest.mark.deep
@@ -296,9 +297,9 @@ def test_a_wrong_command_line_is_one_sentence_and_nothing_on_standard_output(
 
 
 @pytest.mark.deep
-def test_without_fastmcp_the_command_names_the_extra():
+def test_without_what_the_extra_brings_the_command_names_the_extra():
     code = (
-        "import sys; sys.modules['fastmcp'] = None; from switchgear_cli.main import run;"
+        "import sys; sys.modules['httpx2'] = None; from switchgear_cli.main import run;"
         " sys.exit(run(['mcp-proxy', '--name', 'x', 'http://h/mcp']))"
     )
     done = subprocess.run(

@@ -17,9 +17,10 @@ from switchgear import Switchgear
 from switchgear_cli.local.ports import any_free_port
 from switchgear_http.principal import Role
 from switchgear_http.tokens import new_token, with_token
-from switchgear_mcp.message_size import MIB
-from switchgear_mcp.server import ProxyServer
+from switchgear_mcp.channel import MIB
+from switchgear_mcp.proxy import Proxy
 from switchgear_mcp.servers import CommandServer, UrlServer
+from tests.frameworks.in_process import InProcess
 from tests.frameworks.proxies import LIMIT_S, PROXY, ROOT, SMALL, over_http, over_stdio, running, text_of, until
 
 pytestmark = pytest.mark.timeout(500)
@@ -36,7 +37,7 @@ def raw(name, *args, **env):
 @asynccontextmanager
 async def client_of(*servers, **options):
     """Yield a client of a proxy in this process."""
-    async with Client(ProxyServer(servers, Switchgear.local(), **options), mode="legacy") as client:
+    async with Client(InProcess(Proxy(servers, Switchgear.local(), **options)), mode="legacy") as client:
         yield client
 
 
@@ -77,7 +78,7 @@ async def test_a_server_that_answers_no_list_hides_no_other_server(caplog):
 
 
 async def test_a_result_over_the_bound_is_an_error_for_the_model_and_the_other_server_answers_meanwhile():
-    async with client_of(raw("one"), raw("two")) as client:
+    async with client_of(raw("one"), raw("two"), most=8 * MIB) as client:
         await client.list_tools()
         large = asyncio.ensure_future(client.call_tool_mcp("one_text", {"bytes": 100 * MIB}))
         answered = 0
@@ -100,7 +101,7 @@ async def test_a_result_over_the_bound_is_an_error_for_the_model_and_the_other_s
 async def test_the_bound_can_be_set():
     async with client_of(raw("one"), most=MIB) as client:
         assert (await client.call_tool_mcp("text", {"bytes": 2 * MIB})).is_error
-        assert (await client.call_tool_mcp("values", {"bytes": 30_000})).is_error
+        assert (await client.call_tool_mcp("values", {"bytes": 2 * MIB})).is_error
         assert not (await client.call_tool_mcp("text", {"bytes": MIB // 2})).is_error
 
 

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from switchgear_cli.hook.install import own_command
-from switchgear_cli.logs import configure_client_logging
+from switchgear_cli.plain_logs import configure_small_logging
 from switchgear_mcp import servers as known
+from switchgear_mcp.channel import MIB
 from switchgear_mcp.environment import passed_on
-from switchgear_mcp.examine import examined
-from switchgear_mcp.wrap import Report, unwrap_file, wrap_file
 from switchgear_schemas.errors import SwitchgearError, WrongUsageError
 from switchgear_schemas.settings import load_settings
 
 if TYPE_CHECKING:
     from switchgear_mcp.servers import Server
+    from switchgear_mcp.wrap import Report
 
-_LOUD: Final = ("fastmcp", "httpx2", "mcp.client", "mcp.server")
-_MODULES: Final = frozenset({"fastmcp", "mcp", "mcp_types", "httpx2", "uvicorn", "anyio"})
+_MAX_RESULT: Final = 256.0
+_LOUD: Final = ("httpx2", "httpcore2")
+_MODULES: Final = frozenset({"httpx2", "uvicorn", "starlette", "anyio"})
 
 
 def mcp_proxy(
@@ -43,8 +43,8 @@ def mcp_proxy(
     allowed_host: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     max_sessions: Annotated[int, Parameter(validator=Number(gte=1))] = 32,
     session_idle: Annotated[float, Parameter(validator=Number(gt=0, lte=86_400))] = 1800.0,
-    max_result: Annotated[float, Parameter(validator=Number(gte=0.0625, lte=1024))] = 8.0,
-    call_timeout: Annotated[float, Parameter(validator=Number(gt=0))] = 60.0,
+    max_result: Annotated[float, Parameter(validator=Number(gte=0.0625, lte=1024))] = _MAX_RESULT,
+    call_timeout: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
     fallback: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     terminal_after: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     policy_file: Path | None = None,
@@ -74,44 +74,68 @@ def mcp_proxy(
         allowed_host: A name by which clients reach a proxy on its own machine, beside localhost. Can be repeated.
         max_sessions: Sessions that may be open over HTTP.
         session_idle: A session over HTTP ends after this many seconds without a request or an open stream.
-        max_result: The most memory, in MiB, that one answer of a server may take.
-        call_timeout: The longest wait for a server's answer, in seconds.
+        max_result: The most MiB that one answer of a server may have.
+        call_timeout: The longest wait for a server's answer or for progress, in seconds. By default the client decides.
         fallback: TOOL=OTHER: call another tool while the first one's circuit is open. Can be repeated.
         terminal_after: Answer with a protocol error when this many calls of a client were refused.
         policy_file: Policies of this process's circuits, TOML or YAML.
-        wrap: Rewrite this client's configuration so that each server runs behind the proxy.
+        wrap: Rewrite this client's configuration, JSON or TOML, so that each server runs behind the proxy, with the options given.
         unwrap: Undo that.
         log_level: debug, info, warning or error.
         log_format: console or json.
     """
     if wrap is not None or unwrap is not None:
-        if (wrap is not None and unwrap is not None) or words or config is not None:
-            raise WrongUsageError("--wrap and --unwrap only rewrite a file.", hint="Give one of them alone.")
-        if wrap is not None:
-            # By its path: clients with windows don't have the PATH of a shell.
-            _report(wrap_file(wrap, own_command(), examined), "wrapped")
-        elif unwrap is not None:
-            _report(unwrap_file(unwrap), "unwrapped")
+        of_servers = (
+            words,
+            name,
+            url,
+            url_env,
+            header,
+            header_env,
+            env,
+            forward_header,
+            config,
+            only,
+            http,
+            allowed_host,
+        )
+        if (wrap is not None and unwrap is not None) or any(of_servers):
+            raise WrongUsageError(
+                "--wrap and --unwrap only rewrite a file.",
+                hint="Give one of them, without options of one server or of HTTP.",
+            )
+        kept = {
+            "--call-timeout": call_timeout,
+            "--terminal-after": terminal_after,
+            "--policy-file": None if policy_file is None else policy_file.absolute(),
+            "--max-result": None if max_result == _MAX_RESULT else max_result,
+            "--log-level": log_level,
+            "--log-format": log_format,
+        }
+        options = [f"{option}={value}" for option, value in kept.items() if value is not None]
+        _rewrite(wrap, unwrap, [*options, *(f"--fallback={each}" for each in fallback)])
         return 0
     settings = load_settings(policy_file=policy_file, log_level=log_level, log_format=log_format)
-    configure_client_logging(settings)
+    configure_small_logging(settings)
     given = Given(name, url or _variable("--url-env", url_env), (*header, *_variables(header_env)), env, forward_header)
     servers = _servers(words, given, config, only)
     address, chains = _host_and_port(http), _chains(fallback)
     try:
-        # FastMCP takes half a second to import.
-        from switchgear_mcp.front import Sessions  # noqa: PLC0415
-        from switchgear_mcp.run import Options, run  # noqa: PLC0415
+        from switchgear_mcp.run import Options, run  # noqa: PLC0415 - not to wrap a file
+        from switchgear_mcp.sessions import Sessions  # noqa: PLC0415
+
+        if any(isinstance(server, known.UrlServer) for server in servers):
+            import switchgear_mcp.address  # noqa: F401, PLC0415 - a client of HTTP takes time to import
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _MODULES:
             raise
         raise SwitchgearError(
-            "The proxy needs FastMCP, which is not installed.",
+            f"The proxy needs {error.name}, which is not installed.",
             hint="Install switchgear with its extra: switchgear[mcp-proxy].",
         ) from None
     _quiet_libraries()
-    sessions = Sessions(max_sessions, session_idle)
-    run(Options(servers, settings, address, allowed_host, sessions, call_timeout, terminal_after, chains, max_result))
+    sessions, most = Sessions(max_sessions, session_idle), int(max_result * MIB)
+    run(Options(servers, settings, address, allowed_host, sessions, call_timeout, terminal_after, chains, most))
     return 0
 
 
@@ -130,8 +154,6 @@ def _quiet_libraries() -> None:
     """Leave out what the libraries log about failures of servers: the proxy logs a sentence itself."""
     for name in _LOUD:
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    logging.getLogger("fastmcp").handlers[:] = []
-    logging.getLogger("fastmcp").propagate = True
 
 
 def _servers(words: Sequence[str], given: Given, config: Path | None, only: Sequence[str]) -> Sequence[Server]:
@@ -195,6 +217,18 @@ def _chains(fallbacks: Sequence[str]) -> dict[str, list[str]]:
     return chains
 
 
+def _rewrite(wrap: Path | None, unwrap: Path | None, options: Sequence[str]) -> None:
+    from switchgear_cli.own_command import own_command  # noqa: PLC0415 - the proxy itself doesn't need these
+    from switchgear_mcp.examine import examined  # noqa: PLC0415
+    from switchgear_mcp.wrap import unwrap_file, wrap_file  # noqa: PLC0415
+
+    if wrap is not None:
+        # By its path: clients with windows don't have the PATH of a shell.
+        _report(wrap_file(wrap, own_command("mcp-proxy"), examined, options), "wrapped")
+    elif unwrap is not None:
+        _report(unwrap_file(unwrap), "unwrapped")
+
+
 def _report(report: Report, done: str) -> None:
     for each in report.left:
         print(f"{each.name}: not {done}. {each.reason}")
@@ -203,7 +237,7 @@ def _report(report: Report, done: str) -> None:
         return
     for name in report.changed:
         circuits = f", with the circuits mcp:{report.renamed[name]}:TOOL" if name in report.renamed else ""
-        print(f"{name}: {done}{circuits}.")
+        print(f"{name}: {done}{circuits}. {report.seen.get(name, '')}".rstrip())
     print(f"{report.path} is rewritten. Restart the client.")
     if report.backup is not None:
         print(f"The former content is in {report.backup}.")

@@ -6,13 +6,12 @@ import copy
 import json
 import re
 import shlex
-import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from switchgear_cli.hook.calls import Options
+from switchgear_cli.own_command import own_command
 from switchgear_schemas import json_file
 from switchgear_schemas.claude_code import DEFAULT_TOOLS
 from switchgear_schemas.json_file import JsonFileError
@@ -55,15 +54,6 @@ def _expression(glob: str) -> str:
     plain, bracket, _ = glob.partition("[")
     found = re.escape(plain).replace(r"\*", ".*").replace(r"\?", ".")
     return f"{found}.*" if bracket else found
-
-
-def own_command() -> list[str]:
-    """Return how to start Switchgear: by name if it is on the PATH outside of a virtual environment, else by its full path."""
-    found = shutil.which("switchgear")
-    if found is None:
-        return [sys.executable, "-P", "-m", "switchgear_cli"]
-    in_environment = sys.prefix != sys.base_prefix and Path(found).is_relative_to(sys.prefix)
-    return [found if in_environment else "switchgear"]
 
 
 def install(path: Path, hooks: Mapping[str, Any]) -> Path:

@@ -215,18 +215,23 @@ _MAY_BE_LIMITED: Final = frozenset({None, "rate_limited", "server", "transport"}
 
 
 def by_mcp_code(error: BaseException) -> Classification | None:
-    """Return the class of an MCP error, None for other exceptions. An unknown code is ``tool``, because the server answered.
-
-    If the code isn't about the request, the error's ``data`` may say that the server is limited or overloaded.
-    """
+    """Return the class of an MCP error, None for other exceptions."""
     if not type_of(error).libraries & {"mcp", "mcp_types", "fastmcp"}:
         return None
     inner = getattr(error, "error", None)
     code = getattr(inner, "code", None)
     if not is_whole(code):
         return None
+    return of_mcp_error(code, getattr(inner, "data", None))
+
+
+def of_mcp_error(code: int, data: object) -> Classification:
+    """Return the class of an MCP error. An unknown code is ``tool``, because the server answered.
+
+    If the code isn't about the request, the error's ``data`` may say that the server is limited or overloaded.
+    """
     found = _MCP.get(code)
-    said = by_data(getattr(inner, "data", None)) if found in _MAY_BE_LIMITED else None
+    said = by_data(data) if found in _MAY_BE_LIMITED else None
     return said or Classification(found or "tool")
 
 

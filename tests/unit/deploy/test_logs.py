@@ -2,11 +2,13 @@
 
 import json
 import logging
+import re
 import sys
 
 import pytest
 
 from switchgear_cli.logs import configure_logging
+from switchgear_cli.plain_logs import configure_small_logging
 from switchgear_schemas.settings import load_settings
 
 
@@ -54,3 +56,21 @@ def test_a_terminal_is_coloured_unless_no_color_is_set(capsys, monkeypatch, no_c
     configure_logging(load_settings())
     logging.getLogger("faust").error("it failed")
     assert ("\x1b[" in capsys.readouterr().err) is coloured
+
+
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_a_small_process_writes_the_same_lines(capsys, log_format):
+    written = []
+    for configure in (configure_logging, configure_small_logging):
+        configure(load_settings(log_format=log_format))
+        logging.getLogger("switchgear.a").warning("hé%s\n\u202e %d", "llo", 7)
+        logging.getLogger("switchgear.b").error("a text that is longer than the column of texts in the log")
+        logging.getLogger("switchgear.b").info("x")
+        try:
+            fail("x")
+        except ConnectionError:
+            logging.getLogger("faust").exception("it failed")
+        lines = capsys.readouterr().err.splitlines()
+        written.append([re.sub(r"20\d\d-[-0-9T:.]+Z", "TIME", line) for line in lines])
+    assert written[0] == written[1]
+    assert len(written[0]) >= 3

@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from switchgear_cli.hook.calls import Options
-from switchgear_cli.hook.install import own_command, section
+from switchgear_cli.hook.install import section
 from switchgear_cli.hook.state import State
+from switchgear_cli.own_command import own_command
 from switchgear_gateway.hooks import PATH
 from switchgear_mcp.servers import of_file
 from tests.frameworks.environments import TABLE, with_uses

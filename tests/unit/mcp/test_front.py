@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from types import SimpleNamespace
 
 import httpx
 import pytest
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from switchgear_http.principal import Role
 from switchgear_http.tokens import new_token, with_token
-from switchgear_mcp.front import PATH, Front, Sessions
+from switchgear_mcp.front import Front
+from switchgear_mcp.http import PATH
 from switchgear_mcp.servers import CommandServer, UrlServer
+from switchgear_mcp.sessions import Sessions
 from switchgear_schemas.access_settings import AccessSettings
 from switchgear_schemas.errors import SettingsError
+from tests.support.mcp_worlds import World
 from tests.support.virtual_time import in_virtual_time
 
 HERE = "127.0.0.1:8765"
@@ -40,44 +41,23 @@ def token(name, *roles):
     return new_token(name, roles)[::-1]
 
 
-class Proxy:
-    """Serves the SDK's own sessions."""
-
-    def __init__(self):
-        from mcp.server.lowlevel import Server  # noqa: PLC0415 - of these tests alone
-
-        self.ended = 0
-        self._server = Server("test")
-
-    def http_app(self, *, path, host_origin_protection, session_idle_timeout):
-        assert host_origin_protection is False, "the front checks it"
-        manager = StreamableHTTPSessionManager(self._server, session_idle_timeout=session_idle_timeout)
-
-        async def app(scope, receive, send):
-            await manager.handle_request(scope, receive, send)
-
-        app.routes = [SimpleNamespace(path=path, endpoint=SimpleNamespace(session_manager=manager))]
-        app.router = SimpleNamespace(lifespan_context=lambda _app: manager.run())
-        self.manager = manager
-        return app
-
-
 class served:  # noqa: N801 - a block
     """A client of the front, from an address."""
 
     def __init__(self, front, host=HERE, client=("127.0.0.1", 1234)):
-        self.proxy = Proxy()
-        self._app, self._lifespan = front.serving(self.proxy)
+        self.world = World()
+        self._app, self.front = front.app(self.world.proxy)
         transport = httpx.ASGITransport(self._app, client=client)
         self._http = httpx.AsyncClient(transport=transport, base_url=f"http://{host}")
 
     async def __aenter__(self):
-        await self._lifespan.__aenter__()
+        self._running = asyncio.create_task(self.front.run())
         return self
 
     async def __aexit__(self, *error):
+        self._running.cancel()
         await self._http.aclose()
-        await self._lifespan.__aexit__(*error)
+        await self.world.proxy.close()
 
     async def post(self, message=HELLO, **headers):
         sent = HEADERS | {name.replace("_", "-"): value for name, value in headers.items()}
@@ -212,7 +192,7 @@ async def test_many_at_once_open_no_more_than_the_bound():
     async with served(Front(HERE, AccessSettings(), sessions=Sessions(most=3))) as client:
         found = await asyncio.gather(*(client.post() for _ in range(20)))
         assert sorted(each.status_code for each in found) == [200] * 3 + [503] * 17
-        assert len(client.proxy.manager._server_instances) == 3
+        assert len(client.front.sessions) == 3
 
 
 @in_virtual_time
@@ -220,7 +200,7 @@ async def test_abandoned_sessions_end_after_the_idle_time():
     async with served(Front(HERE, AccessSettings(), sessions=Sessions(most=15, idle_s=60))) as client:
         assert [(await client.post()).status_code for _ in range(16)] == [200] * 15 + [503]
         await asyncio.sleep(59)
-        assert len(client.proxy.manager._server_instances) == 15
+        assert len(client.front.sessions) == 15
         await asyncio.sleep(2)
-        assert len(client.proxy.manager._server_instances) == 0
+        assert len(client.front.sessions) == 0
         assert (await client.post()).status_code == 200

@@ -17,7 +17,6 @@ BAD = {
     "missing": {"command": "/nonexistent/server"},
     "odd": "text",
     "neither": {},
-    "sse": {"type": "sse", "url": "https://h/sse"},
     "args": {"command": sys.executable, "args": "x"},
     "variable": {"command": sys.executable, "env": {"A": "${NOT_SET_AT_ALL}"}},
     "address": {"url": "mcp.example.com/s3cr3t"},
@@ -26,6 +25,23 @@ BAD = {
     "wrapped": {"command": "switchgear", "args": ["mcp-proxy", "--name", "x", "--", "y"]},
     "folder": {"command": sys.executable, "cwd": "/nonexistent"},
 }
+CODEX = f"""
+[mcp_servers.program]
+command = "{sys.executable}"
+args = ["server.py"]
+env_vars = ["A_TOKEN"]
+env = {{ B = "1" }}
+
+[mcp_servers.off]
+command = "x"
+enabled = false
+
+[mcp_servers.address]
+url = "https://h/mcp"
+bearer_token_env_var = "A_TOKEN"
+http_headers = {{ X-A = "1" }}
+env_http_headers = {{ X-B = "A_TOKEN" }}
+"""
 
 
 @pytest.fixture
@@ -66,6 +82,19 @@ def test_the_addresses_of_gemini_and_windsurf_are_known_and_headers_go_on_if_the
     gemini, windsurf = servers.of_file(file(a={"httpUrl": "https://g.example/mcp"}, b=entry))
     assert (gemini.shown_url, gemini.forward_headers) == ("https://g.example", ())
     assert (windsurf.shown_url, windsurf.forward_headers) == ("https://w.example", ("authorization",))
+
+
+def test_a_file_may_have_comments_and_may_be_the_toml_of_codex(tmp_path, monkeypatch):
+    jsonc = tmp_path / "mcp.json"
+    jsonc.write_text('{"servers": { // mine\n "a": {"type": "sse", "url": "https://h/sse"}, /* last */ }}')
+    (found,) = servers.of_file(jsonc)
+    assert (found.url, found.sse) == ("https://h/sse", True)
+    codex = tmp_path / "config.toml"
+    codex.write_text(CODEX)
+    monkeypatch.setenv("A_TOKEN", "s3cr3t")
+    program, address = servers.of_file(codex)
+    assert (program.args, program.env) == (("server.py",), {"A_TOKEN": "s3cr3t", "B": "1"})
+    assert address.headers == {"X-A": "1", "X-B": "s3cr3t", "Authorization": "Bearer s3cr3t"}
 
 
 def test_any_name_of_a_client_becomes_a_name_of_circuits_and_all_are_different(file):

@@ -1,119 +1,16 @@
-"""What the proxy makes of a server's answers. A lost connection counts once, by the first tool call that fails because of it."""
+"""A lost connection counts once, by the first tool call that fails because of it."""
 
 from __future__ import annotations
 
-import asyncio
-
-import mcp_types as types
 import pytest
-from mcp import MCPError
 
 from switchgear import BreakerPolicy
-from switchgear.classify import Classification, classify
-from switchgear.integrations.tool_calls import ToolCalls
-from switchgear.telemetry.hooks import FunctionHooks
-from switchgear_mcp.connection import Ending
-from switchgear_mcp.errors import (
-    AnswerTooLargeError,
-    ServerDownError,
-    ServerSilentError,
-    ServerStatusError,
-)
-from switchgear_mcp.listing import Inbound
-from switchgear_mcp.servers import CommandServer
-from switchgear_mcp.upstream import Upstream
-from tests.support.local_client import local_client
+from switchgear_mcp.errors import AnswerTooLargeError, ServerDownError, ServerStatusError, SessionGoneError
+from tests.support.mcp_worlds import World
 from tests.support.virtual_time import in_virtual_time
 
-SERVER = CommandServer("small", "a-server")
-FIVE = BreakerPolicy(consecutive_failures=5, wait_duration_in_open_state_s=3600)
 LONGEST_FIRST_PAUSE_S = 0.6
-
-
-class FakeConnection:
-    """A connection that starts if the server is up, and ends when the test says so."""
-
-    def __init__(self, world):
-        self._world = world
-        self.ending, self.headers = Ending("has ended"), {}
-        self.alive, self.starting = world.up, False
-        self.session = self if world.up else None
-        self._end = asyncio.Event()
-
-    async def started(self):
-        return self.alive
-
-    async def ended(self):
-        return self.ending
-
-    async def close(self):
-        self.end()
-
-    def end(self):
-        self.alive, self.session = False, None
-        self._end.set()
-
-    async def send_request(self, request, _result, **_options):
-        if self._world.limited:
-            self.ending.status_code, self.ending.wait_s = 429, 30
-            raise MCPError(types.INTERNAL_ERROR, "Server returned an error response")
-        if self._world.silent:
-            raise MCPError(types.REQUEST_TIMEOUT, "Timed out while waiting for response")
-        if request.method in self._world.lists:
-            entries, following = self._world.lists[request.method][(request.params or {}).get("cursor")]
-            return type("Answer", (), {"root": {"tools": entries} | ({"nextCursor": following} if following else {})})
-        if self._world.closes_answers:
-            raise MCPError(types.CONNECTION_CLOSED, "SSE stream ended")
-        if self._world.large:
-            raise MCPError(types.INTERNAL_ERROR, "Failed to parse JSON response: x is larger than the proxy reads")
-        if request.method == "tools/list" and self._world.pages:
-            return type("Answer", (), {"root": self._world.pages.pop(0)})
-        if request.method != "tools/call" or self._world.answers:
-            return type("Answer", (), {"root": {"content": []}})
-        await self._end.wait()
-        raise MCPError(types.CONNECTION_CLOSED, "Connection closed")
-
-
-class World:
-    """A server behind a proxy, whose tools are called through circuits."""
-
-    def __init__(self, policy=FIVE):
-        self.now = 0.0
-        self.up, self.answers, self.closes_answers, self.limited, self.silent = True, False, False, False, False
-        self.lists = {}
-        """By method, the pages by their cursors: the entries, and the cursor of the next page."""
-        self.large, self.pages = False, []
-        self.connections, self.outcomes = [], []
-        hooks = [FunctionHooks(on_outcome=self.outcomes.append)]
-        self.gear = local_client(lambda: self.now, local_policies=policy, hooks=hooks)
-        self.calls = ToolCalls(self.gear, circuit_of=lambda name: f"mcp:small:{name}")
-        self.upstream = Upstream(SERVER, None, 60, inbound=Inbound(100_000), clock=lambda: self.now, make=self.connect)
-
-    def connect(self, *_given):
-        self.connections.append(FakeConnection(self))
-        return self.connections[-1]
-
-    async def call(self, tool="search"):
-        """Return the answer, the error, or None for a refusal."""
-        call = self.calls.begin(tool)
-        if not call:
-            return None
-        try:
-            with call:
-                return await self.upstream.request("tools/call", {"name": tool})
-        except ServerDownError as error:
-            return error
-
-    async def crash(self, calls):
-        """Let the server end while calls are under way. Return how they ended."""
-        under_way = [asyncio.ensure_future(self.call(f"tool-{number}")) for number in range(calls)]
-        await asyncio.sleep(1)
-        self.connections[-1].end()
-        return await asyncio.gather(*under_way)
-
-    @property
-    def classes(self):
-        return [outcome.error_class for outcome in self.outcomes]
+RESULT = {"result": {"content": []}}
 
 
 @pytest.fixture
@@ -121,22 +18,43 @@ def world():
     return World()
 
 
+def text_of(answer):
+    return answer["result"]["content"][0]["text"]
+
+
+async def crash(world, calls):
+    """Let the server end while calls are under way. Return their answers."""
+    await world.hello()
+    for number in range(calls):
+        params = {"name": f"tool-{number}"}
+        await world.tell({"id": number, "method": "tools/call", "params": params})
+    world.server.end()
+    return [await world.answer(number) for number in range(calls)]
+
+
+def listing(world, *names):
+    world.answers["tools/list"] = {"result": {"tools": [{"name": name} for name in names]}}
+
+
 @in_virtual_time
 async def test_seven_calls_in_flight_at_a_crash_are_one_failure_and_the_restarted_server_is_called(world):
-    ended = await world.crash(7)
-    assert [str(error).endswith("The call was under way.") for error in ended] == [True] * 7
+    listing(world, *(f"tool-{number}" for number in range(7)))
+    ended = await crash(world, 7)
+    assert [text_of(answer).endswith("The call was under way.") for answer in ended] == [True] * 7
     assert world.classes == ["transport"] + ["policy"] * 6
     world.now += LONGEST_FIRST_PAUSE_S
-    world.answers = True
-    assert [await world.call(f"tool-{number}") for number in range(7)] == [{"content": []}] * 7
+    world.answers["tools/call"] = RESULT
+    for number in range(7):
+        assert (await world.call(f"again-{number}", f"tool-{number}"))["result"] == {"content": []}
     assert len(world.connections) == 2
 
 
 @in_virtual_time
 async def test_calls_in_the_restart_pause_count_as_nothing(world):
-    await world.crash(1)
-    found = [await world.call(f"tool-{number}") for number in range(20)]
-    assert all("The first call after" in str(error) for error in found)
+    listing(world, "tool-0")
+    await crash(world, 1)
+    found = [await world.call(f"c{number}", "tool-0") for number in range(20)]
+    assert all("The first call after" in text_of(answer) for answer in found)
     assert world.classes == ["transport"] + ["policy"] * 20
 
 
@@ -144,51 +62,42 @@ async def test_calls_in_the_restart_pause_count_as_nothing(world):
 async def test_a_server_that_never_starts_opens_after_five_attempts(world):
     world.up = False
     for _ in range(4):
-        assert isinstance(await world.call(), ServerDownError)
-        assert isinstance(await world.call(), ServerDownError), "in the pause"
+        assert "can't be reached" in text_of(await world.call("a"))
+        assert "The first call after" in text_of(await world.call("b")), "in the pause"
         world.now += 40  # longer than the longest pause
-    assert isinstance(await world.call(), ServerDownError)
-    assert await world.call() is None
-    assert len(world.connections) == 5
+    await world.call("a")
+    assert "circuit open" in text_of(await world.call("b"))
     assert world.classes == ["transport", "policy"] * 4 + ["transport"]
-
-
-@in_virtual_time
-async def test_a_server_that_ends_at_every_call_opens_after_five_calls(world):
-    for _ in range(5):
-        (ended,) = await world.crash(1)
-        assert isinstance(ended, ServerDownError)
-        world.now += 40
-    assert world.classes == ["transport"] * 5
-    assert await world.call("tool-0") is None
 
 
 @in_virtual_time
 async def test_a_loss_that_a_list_or_a_resource_meets_first_counts_by_the_next_tool_call(world):
     world.up = False
     for method in ("tools/list", "resources/read"):
-        with pytest.raises(ServerDownError):
-            await world.upstream.request(method)
-    await world.call("one")
-    await world.call("other")
+        assert "error" in await world.ask(method, method)
+    await world.call(1, "one")
+    await world.call(2, "other")
     assert world.classes == ["transport", "policy"]
 
 
 @in_virtual_time
 async def test_a_server_that_dies_between_calls_is_one_failure(world):
-    world.answers = True
-    await world.call()
-    world.connections[-1].end()
-    assert isinstance(await world.call(), ServerDownError)
-    assert isinstance(await world.call(), ServerDownError)
+    world.answers["tools/call"] = RESULT
+    await world.hello()
+    await world.call(1)
+    world.server.end()
+    for number in (2, 3):
+        assert (await world.call(number))["result"]["isError"]
     assert world.classes == [None, "transport", "policy"]
 
 
 @in_virtual_time
 async def test_an_answer_that_ends_alone_counts_for_its_call(world):
-    world.closes_answers = True
-    await world.call()
-    await world.call()
+    await world.hello()
+    for number in range(2):
+        await world.tell({"id": number, "method": "tools/call", "params": {"name": "echo"}})
+        await world.server.fail(number, ServerDownError("The server small ended the answer."))
+        assert text_of(await world.answer(number)) == "The server small ended the answer."
     assert world.classes == ["transport"] * 2
     assert len(world.connections) == 1
 
@@ -196,67 +105,55 @@ async def test_an_answer_that_ends_alone_counts_for_its_call(world):
 @in_virtual_time
 async def test_a_probe_in_the_restart_pause_decides_nothing_and_the_next_call_probes():
     world = World(BreakerPolicy(consecutive_failures=1, wait_duration_in_open_state_s=60))
-    await world.crash(1)
-    assert await world.call("tool-0") is None
+    listing(world, "tool-0", "another")
+    await crash(world, 1)
+    assert "circuit open" in text_of(await world.call("x", "tool-0"))
     world.now += 60
     world.up = False
-    with pytest.raises(ServerDownError):
-        await world.upstream.request("tools/list")
-    await world.call("another")  # it counts for the attempt that the list made
-    assert isinstance(await world.call("tool-0"), ServerDownError)
+    await world.ask("list", "resources/list")
+    await world.call("y", "another")  # it counts for the attempt that the list made
+    assert "The first call after" in text_of(await world.call("z", "tool-0"))
     assert world.classes == ["transport", "transport", "policy"]
     world.now += 2
-    world.up = world.answers = True
-    assert await world.call("tool-0") == {"content": []}
+    world.up = True
+    world.answers["tools/call"] = RESULT
+    assert (await world.call("w", "tool-0"))["result"] == {"content": []}
 
 
 @in_virtual_time
-async def test_a_limited_server_says_in_its_headers_how_long_to_wait(world):
-    world.limited = True
-    with pytest.raises(ServerStatusError, match="429") as raised:
-        await world.call()
-    assert classify(raised.value) == Classification("rate_limited", 30)
+async def test_a_status_of_http_and_an_answer_that_is_too_large_are_failed_results_of_their_class(world):
+    await world.hello()
+    for number, error in enumerate(
+        (ServerStatusError("The server small answered with HTTP 429.", 429, 30), AnswerTooLargeError("Ask for less."))
+    ):
+        await world.tell({"id": number, "method": "tools/call", "params": {"name": "echo"}})
+        await world.server.fail(number, error)
+        assert text_of(await world.answer(number)) == str(error)
+    assert world.classes == ["rate_limited", "invalid_input"]
 
 
 @in_virtual_time
-async def test_a_server_that_does_not_answer_in_time_is_a_timeout_and_not_unreachable():
-    world = World(
-        BreakerPolicy(
-            consecutive_failures=2, wait_duration_in_open_state_s=60, counted_error_classes=frozenset({"timeout"})
-        )
-    )
-    world.silent = True
-    for _ in range(2):
-        with pytest.raises(ServerSilentError, match="did not answer within 60 s"):
-            await world.call()
-    assert world.classes == ["timeout"] * 2
-    assert await world.call() is None, "a policy that counts timeouts alone opens"
+async def test_a_forgotten_session_is_made_again_and_the_request_is_sent_once_more(world):
+    await world.hello()
+    await world.tell({"id": 1, "method": "tools/call", "params": {"name": "echo"}})
+    world.answers["tools/call"] = RESULT
+    await world.server.fail(1, SessionGoneError())
+    assert (await world.answer(1))["result"] == {"content": []}
+    assert len(world.connections) == 2
+    assert world.classes == [None]
 
 
 @in_virtual_time
-async def test_each_page_of_a_long_list_is_read_once(world):
-    world.lists["tools/list"] = {
-        None: ([{"name": "a"}, {"name": "b"}], "2"),
-        "2": ([{"name": "c"}], "3"),
-        "3": ([{"name": "d"}], None),
-    }
-    assert [each["name"] for each in await world.upstream.pages("tools/list", "tools")] == ["a", "b", "c", "d"]
+async def test_each_page_of_a_long_list_is_read_once_when_the_proxy_looks_for_a_tool(world):
+    pages = {None: (["a", "b"], "2"), "2": (["c"], "3"), "3": (["d"], None)}
 
+    def page(asked):
+        names, following = pages[(asked.get("params") or {}).get("cursor")]
+        tools = {"tools": [{"name": name} for name in names]}
+        return {"result": tools | ({"nextCursor": following} if following else {})}
 
-@in_virtual_time
-async def test_an_answer_that_is_too_large_is_an_error_of_the_caller_and_opens_nothing(world):
-    world.large = True
-    for _ in range(6):
-        with pytest.raises(AnswerTooLargeError, match=r"small is larger than the proxy reads .* Ask for less"):
-            await world.call()
-    assert world.classes == ["invalid_input"] * 6
-    assert len(world.connections) == 1
-
-
-@in_virtual_time
-async def test_the_pages_of_a_list_have_one_budget_together_and_entries_that_are_none_are_left_out(world):
-    tools = [{"name": "x" * 1_000}, "text", None]
-    world.pages = [{"tools": tools, "nextCursor": f"c{number}"} for number in range(300)]
-    assert len(await world.upstream.pages("tools/list", "tools")) == 95
-    world.pages = [{"tools": "text", "nextCursor": 0}]
-    assert await world.upstream.pages("tools/list", "tools") == []
+    world.answers |= {"tools/list": page, "tools/call": RESULT}
+    await world.hello()
+    for number, name in enumerate(("d", "a")):
+        assert (await world.call(number, name))["result"] == {"content": []}
+    assert len(world.server.asked("tools/list")) == 3

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import stat
+import tomllib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switchgear_mcp.wrap import is_wrapped, unwrap_file, unwrapped, wrap_file, wrapped
+from switchgear_mcp.wrap import Finding, is_wrapped, unwrap_file, unwrapped, wrap_file, wrapped
 from switchgear_schemas.json_file import JsonFileError
 from tests.support.table import table
 
@@ -138,14 +139,11 @@ def test_the_formats_of_the_known_clients_are_wrapped_and_restored(config):
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
-        ({"type": "sse", "url": "https://x"}, "SSE"),
-        ({"url": "https://x/sse?a=1"}, "SSE"),
         ({"url": "https://x", "oauth": {}}, "logs in"),
         ({"url": "https://x", "headersHelper": "x.sh"}, "logs in"),
         ({"type": "ws", "url": "https://x"}, "'ws'"),
         ({"url": 7}, "not one text"),
         ({"url": "https://x", "httpUrl": "https://y"}, "not one text"),
-        ({"serverUrl": "https://x/sse"}, "SSE"),
         ({"httpUrl": "https://x", "authProviderType": "google_credentials"}, "logs in"),
         ({"command": "x", "env": ["A"]}, "env is not an object"),
         ({"url": "https://x", "headers": {"A": 1}}, "header"),
@@ -263,8 +261,9 @@ def test_a_backup_of_earlier_times_is_replaced_when_no_server_is_wrapped(file):
 def test_mode_indentation_and_end_of_the_file_stay(file):
     wrap_file(file)
     text = file.read_text()
-    assert text.startswith('{\n\t"mcpServers": {\n\t\t"a"')
-    assert not text.endswith("\n")
+    assert text == (
+        '{\n\t"mcpServers": {"a": {"command": "switchgear", "args": ["mcp-proxy", "--name", "a", "--", "x"]}},\n\t"other": 1.50\n}'
+    )
     assert stat.S_IMODE(file.stat().st_mode) == stat.S_IMODE(backup(file).stat().st_mode) == 0o640
 
 
@@ -289,9 +288,7 @@ def test_a_link_is_followed_and_stays_a_link(file, tmp_path):
     ("content", "sentence"),
     [
         (b"{", "is not valid JSON"),
-        (b'{"servers": {} /* mine */}', "has comments or trailing commas"),
-        (b'{"servers": {"a": {"command": "x"},}}', "has comments or trailing commas"),
-        (b'{"servers": {"a": {"command": "http://x"}} // "\n}', "has comments or trailing commas"),
+        (b'{"servers": {} /* mine */}', "names no MCP servers"),
         (b'{"mcpServers": {"a": {"command": "x"}, "a": {}}}', 'has the key "a" twice'),
         (b"[]", "holds no JSON object"),
         (b"{}", "names no MCP servers"),
@@ -356,6 +353,119 @@ def test_a_change_by_the_client_at_the_same_moment_is_not_lost(file, monkeypatch
     with pytest.raises(JsonFileError, match="changed at the same moment"):
         wrap_file(file)
     assert file.read_text() == "{}"
+
+
+COMMENTED = """// of mine
+{
+    "mcpServers": {
+        // the one for code
+        "github": {"command": "npx", "args": ["-y", "x"],}, // "quoted, // text"
+        /* at an address */
+        "remote": {
+            "url": "https://x.example/mcp", // a secret
+            "timeout": 1.50,
+        },
+    },
+}
+"""
+
+
+def test_comments_and_the_layout_of_a_file_stay(tmp_path):
+    file = tmp_path / "mcp.json"
+    file.write_text(COMMENTED)
+    assert wrap_file(file, options=["--call-timeout=60"]).changed == ("github", "remote")
+    text = file.read_text()
+    for part in (
+        "// of mine\n{",
+        "// the one for code\n",
+        '// "quoted, // text"\n',
+        "/* at an address */",
+        "// a secret",
+        "1.50,",
+    ):
+        assert part in text
+    assert (
+        '"github": {"command": "switchgear", "args": ["mcp-proxy", "--name", "github", "--call-timeout=60", "--", '
+        in text
+    )
+    file.write_text(text.replace("// of mine", "// edited"))
+    unwrap_file(file)
+    again = file.read_text()
+    assert again.startswith("// edited\n{")
+    assert '"github": {"command": "npx", "args": ["-y", "x"],}, // "quoted, // text"' in again
+
+
+CODEX = """# mine
+model = "o3"
+
+[mcp_servers.program] # the first
+command = "npx" # of npm
+args = [
+  "-y", # yes
+  "server",
+]
+env = { A = "1" }
+env_vars = ["B"]
+startup_timeout_sec = 20
+
+[mcp_servers."at an address"]
+url = "https://h/mcp?key=s3cret"
+bearer_token_env_var = "TOKEN"
+http_headers = { X-A = "s3cret" }
+env_http_headers = { X-B = "VARIABLE" }
+
+[other]
+text = '''
+[mcp_servers.no]
+'''
+"""
+
+
+def test_the_file_of_codex_is_wrapped_with_its_comments_and_restored(tmp_path):
+    file = tmp_path / "config.toml"
+    file.write_text(CODEX)
+    before = tomllib.loads(CODEX)
+    assert wrap_file(file).changed == ("program", "at an address")
+    after = tomllib.loads(file.read_text())
+    program, address = after.pop("mcp_servers").values()
+    assert after == {key: value for key, value in before.items() if key != "mcp_servers"}
+    assert program["args"] == [
+        "mcp-proxy", "--name", "program", "--env=A", "--env=B", "--", "npx", "-y", "server",
+    ]  # fmt: skip
+    assert program["env_vars"] == ["B"]
+    assert address["args"] == [
+        "mcp-proxy", "--name", "at-an-address", "--header-env", "SWITCHGEAR_MCP_HTTP_HEADER_1",
+        "--header", "Authorization: Bearer ${TOKEN}", "--header", "X-B: ${VARIABLE}", "--url-env", "SWITCHGEAR_MCP_URL",
+    ]  # fmt: skip
+    assert address["env_vars"] == ["TOKEN", "VARIABLE"]
+    assert set(address) == {"command", "args", "env", "env_vars"}
+    text = file.read_text()
+    assert text.startswith(
+        '# mine\nmodel = "o3"\n\n[mcp_servers.program] # the first\ncommand = "switchgear"  # of npm\n'
+    )
+    file.write_text(text + "\n# later\n")
+    unwrap_file(file)
+    assert tomllib.loads(file.read_text()) == before
+    assert file.read_text().endswith("# later\n")
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_the_options_of_a_wrap_are_in_each_entry_and_are_gone_when_it_is_unwrapped(file, edited):
+    wrap_file(file, ["sg", "switchgear_cli"], options=["--call-timeout=60", "--fallback=a=b"])
+    entry = json.loads(file.read_text())["mcpServers"]["a"]
+    assert entry["args"][1:6] == ["mcp-proxy", "--name", "a", "--call-timeout=60", "--fallback=a=b"]
+    if edited:
+        file.write_text(file.read_text().replace('"other": 1.50', '"other": 2'))
+    unwrap_file(file)
+    assert json.loads(file.read_text())["mcpServers"] == {"a": {"command": "x", "args": []}}
+
+
+def test_a_trial_decides_what_is_wrapped_and_the_report_tells_what_it_showed(file):
+    file.write_text(json.dumps(servers(good=STDIO, bad=STDIO, odd={})))
+    findings = [Finding(works=True, text="It works."), Finding(works=False, text="It does not.")]
+    report = wrap_file(file, examine=lambda _entries: findings)
+    assert (report.changed, report.seen) == (("good",), {"good": "It works."})
+    assert report.left[0] == ("bad", "It does not.")
 
 
 # -- any configuration ------------------------------------------------------------------------------------------------

@@ -6,15 +6,15 @@ import asyncio
 import json
 import os
 import sys
-import tempfile
 
-import mcp_types as types
 import psutil
 import pytest
-from mcp.shared.message import SessionMessage
 
-from switchgear_mcp.child import AnswerOfNoRequestError, started
-from switchgear_mcp.message_size import MIB
+from switchgear_mcp import message as rpc
+from switchgear_mcp.channel import MIB
+from switchgear_mcp.errors import AnswerTooLargeError
+from switchgear_mcp.hidden import Hidden
+from switchgear_mcp.process import Process
 from switchgear_mcp.servers import CommandServer
 from tests.support.shared import REPOSITORY
 
@@ -23,28 +23,39 @@ RAW = ("-S", str(REPOSITORY / "tests/support/raw_mcp_server.py"))
 
 
 class Child:
-    """Talks to the raw server."""
+    """Talks to the raw server, and gets what comes from it."""
 
-    def __init__(self, read, write):
-        self.read, self.write, self._number = read, write, 0
+    def __init__(self):
+        self._number, self._came, self.process = 0, asyncio.Queue(), None
+
+    async def receive(self, message, related=None):
+        await self._came.put(message)
+
+    async def fail(self, number, error):
+        await self._came.put((number, error))
+
+    def skip(self, why):
+        self._came.put_nowait(why)
 
     async def ask(self, method, **params):
         self._number += 1
-        await self.write.send(
-            SessionMessage(types.JSONRPCRequest(jsonrpc="2.0", id=self._number, method=method, params=params))
-        )
-        return (await self.next()).message
+        await self.process.send(rpc.request(self._number, method, params), {})
+        return await self.next()
 
     async def next(self):
         async with asyncio.timeout(30):
-            return await self.read.receive()
+            return await self._came.get()
 
     async def call(self, name, **arguments):
         return await self.ask("tools/call", name=name, arguments=arguments)
 
 
+def result_of(answer):
+    return json.loads(answer.line)["result"]
+
+
 def text_of(answer):
-    return answer.result["content"][0]["text"]
+    return result_of(answer)["content"][0]["text"]
 
 
 def raw(**env):
@@ -56,23 +67,25 @@ def printing(code):
 
 
 class running:  # noqa: N801 - a block
-    """A server, and its standard error in a file."""
+    """A server, and what comes from it."""
 
-    def __init__(self, server, most=32 * MIB):
+    def __init__(self, server, most=256 * MIB):
         self._server, self._most = server, most
 
     async def __aenter__(self):
-        self._log = tempfile.TemporaryFile("w")  # noqa: SIM115 - closed with the block
-        self._streams = started(self._server, self._log, self._most)
-        try:
-            return Child(*await self._streams.__aenter__())
-        except BaseException:
-            self._log.close()
-            raise
+        child, opened = Child(), asyncio.Event()
+        child.process = Process(self._server, child, self._most, Hidden(self._server))
+        self.task = asyncio.create_task(child.process.run(opened.set))
+        opening = asyncio.create_task(opened.wait())
+        await asyncio.wait({self.task, opening}, return_when=asyncio.FIRST_COMPLETED)
+        opening.cancel()
+        if self.task.done():
+            self.task.result()
+        return child
 
     async def __aexit__(self, *error):
-        self._log.close()
-        return await self._streams.__aexit__(*error)
+        self.task.cancel()
+        await asyncio.wait({self.task})
 
 
 SECRETS = {
@@ -97,43 +110,44 @@ async def test_a_server_gets_the_short_list_of_mcp_clients_and_what_its_entry_na
     assert not set(SECRETS.values()) & set(got.values())
 
 
-async def test_an_answer_over_the_budget_is_an_error_of_its_request_and_the_next_call_works():
+async def test_an_answer_over_the_bound_ends_its_request_and_the_next_call_works():
     async with running(raw(), MIB) as child:
         for kind in ("text", "values"):
-            refused = await child.call(kind, bytes=8 * MIB)
-            assert isinstance(refused, types.JSONRPCError)
-            assert "is larger than the proxy reads (1 MiB)" in refused.error.message
-            assert "--max-result" in refused.error.message
+            number, error = await child.call(kind, bytes=8 * MIB)
+            assert isinstance(error, AnswerTooLargeError)
+            assert "is larger than the proxy reads (1 MiB)" in str(error)
+            assert "--max-result" in str(error)
+        assert number == 2
         assert text_of(await child.call("echo", text="after")) == "after"
 
 
-async def test_an_answer_within_the_budget_arrives_whole():
+async def test_an_answer_of_sixty_megabytes_arrives_whole():
     async with running(raw()) as child:
-        text = text_of(await child.call("text", bytes=8 * MIB))
-    assert (len(text), set(text)) == (8 * MIB, {"x"})
+        text = text_of(await child.call("text", bytes=60 * MIB))
+    assert (len(text), set(text)) == (60 * MIB, {"x"})
 
 
-async def test_a_notification_over_the_budget_is_skipped_and_an_answer_of_no_request_ends_the_server():
+async def test_a_notification_over_the_bound_is_skipped_and_an_answer_of_no_request_ends_the_server():
     log = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%s"}}'
     async with running(
         printing(f"import sys; print({log!r} % ('x' * 99_999)); print('{{}}', flush=True)"), 50_000
     ) as child:
-        assert "is larger than the proxy reads" in str(await child.next())
-        assert isinstance(await child.next(), ValueError)
+        assert "is larger than the proxy reads" in await child.next()
+        assert "neither a method nor a result" in await child.next()
     odd = '{"jsonrpc":"2.0","result":{"a":"%s"},"id":1,"x":{}}'
-    with pytest.raises(ExceptionGroup) as raised:
-        async with running(
-            printing(f"import sys; print({odd!r} % ('x' * 99_999), flush=True); sys.stdin.read()"), 50_000
-        ) as child:
-            await asyncio.sleep(30)
-    assert raised.group_contains(AnswerOfNoRequestError)
+    block = running(printing(f"import sys; print({odd!r} % ('x' * 99_999), flush=True); sys.stdin.read()"), 50_000)
+    async with block as child, asyncio.timeout(30):
+        await asyncio.wait({block.task})
+        assert "was ended. An answer of the server raw is larger" in await child.process.described(
+            block.task.exception()
+        )
 
 
-async def test_a_line_that_is_not_utf_8_is_read_with_replacements_and_garbage_is_an_error():
+async def test_a_line_that_is_not_utf_8_passes_as_it_is_and_garbage_is_skipped():
     code = r"""import os; os.write(1, b'\xff\xfe\n{"jsonrpc":"2.0","id":1,"result":{"a":"\xff"}}\n')"""
     async with running(printing(code)) as child:
-        assert isinstance(await child.next(), ValueError)
-        assert (await child.next()).message.result == {"a": "�"}
+        assert isinstance(await child.next(), str)
+        assert (await child.next()).line == b'{"jsonrpc":"2.0","id":1,"result":{"a":"\xff"}}'
 
 
 async def test_a_server_that_ignores_the_end_of_its_input_is_ended_with_its_own_processes():
@@ -145,7 +159,7 @@ async def test_a_server_that_ignores_the_end_of_its_input_is_ended_with_its_own_
         "time.sleep(600)\n"
     )
     async with running(printing(code)) as child:
-        pids = (await child.next()).message.result["pids"]
+        pids = result_of(await child.next())["pids"]
     async with asyncio.timeout(10):
         while any(alive(pid) for pid in pids):  # noqa: ASYNC110 - of other processes
             await asyncio.sleep(0.05)
@@ -160,8 +174,12 @@ def alive(pid):
 
 async def test_a_server_that_does_not_read_is_ended_in_seconds_with_the_messages_for_it():
     async with running(printing("import time; time.sleep(600)")) as child:
-        request = types.JSONRPCRequest(jsonrpc="2.0", id=1, method="x", params={"a": "y" * MIB})
-        await child.write.send(SessionMessage(request))
+        request = rpc.request(1, "x", {"a": "y" * MIB})
+        writing = asyncio.create_task(child.process.send(request, {}))
+        await asyncio.sleep(0.1)
+        assert not writing.done()
+    with pytest.raises(ConnectionError):
+        await writing
 
 
 async def test_a_program_that_is_not_there_is_an_error_of_the_system():
