@@ -45,7 +45,7 @@ class RetryingFleet(Fleet):
 
 ARM = Arm(
     "framework retries",
-    "LangChain's ToolRetryMiddleware 1.5 with its defaults: two retries of any error",
+    "LangChain's ToolRetryMiddleware 1.5 with its defaults but without jitter: two retries of any error",
     1,
     RetryingFleet,
 )
