@@ -8,7 +8,7 @@ import { FleetCircuits } from "./guard/fleet-circuits.js";
 import { GatewayHttp, type Fetch, type TokenSource } from "./wire/http.js";
 import { sendLast } from "./wire/last-requests.js";
 import { endsIoWithRequest, onEnd } from "./wire/process.js";
-import type { Clock } from "./wire/timing.js";
+import { pause, type Clock } from "./wire/timing.js";
 import type { Warnings } from "./wire/warnings.js";
 
 /** How long a flush takes if nobody says otherwise, in seconds. */
@@ -163,7 +163,7 @@ export class Connection {
   #waits(count: number): void {
     const { warnings } = this;
     if (this.#waitUntil !== undefined) {
-      const sent = new Promise((resolve) => setTimeout(resolve, LINGER_S * 1000)).then(() => this.flush(FLUSH_S));
+      const sent = pause(LINGER_S).then(() => this.flush(FLUSH_S));
       warnings.attempt("waitUntil failed; the events wait for the next request", () => this.#waitUntil!(sent));
     } else if (count >= MOST_IN_BATCH) {
       warnings.warn("events wait: call `ctx.waitUntil(gear.flush())` in each request, or give waitUntil to the client");

@@ -136,6 +136,27 @@ describe("a client that works within requests alone", () => {
     ]);
   });
 
+  it("a probe whose request has ended while it asked is asked for again", async () => {
+    const gear = client({ probeWaitS: 30 });
+    gateway.circuits["search"] = record("search", "open", 1, { open_until: inSeconds(-1) });
+    let asked = 0;
+    gateway.decide = () =>
+      (asked += 1) === 1 ? "hang" : { status: 200, body: { allowed: true, permit: "p", probe: true, generation: 2 } };
+    await gear.ready();
+    const dead = gear.call("search", () => "dead");
+    await until(() => asked === 1, "the first call asks");
+    await assert.rejects(
+      gear.call("search", () => "too early"),
+      CircuitOpenError,
+    );
+    clock.advance(32);
+    assert.equal(await gear.call("search", () => "found"), "found");
+    await endOfRequest();
+    await gateway.stop();
+    assert.equal(await dead, "dead");
+    await gateway.start();
+  });
+
   it("without waitUntil and flush, a request sends when there are many events, and says what is missing", async () => {
     const agent = Object.getOwnPropertyDescriptor(globalThis, "navigator");
     Object.defineProperty(globalThis, "navigator", { value: { userAgent: "Cloudflare-Workers" }, configurable: true });

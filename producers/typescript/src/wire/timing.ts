@@ -35,9 +35,14 @@ export class Backoff {
   }
 }
 
-/** Call a function later, without keeping the process alive for it. Return what cancels it. */
+/** Call a function later, without keeping the process alive for it. Return what cancels it. It never throws: a module of a Worker has no timers. */
 export function later(seconds: number, act: () => void): () => void {
-  const timer: unknown = setTimeout(act, seconds * 1000);
+  let timer: unknown;
+  try {
+    timer = setTimeout(act, seconds * 1000);
+  } catch {
+    return () => {};
+  }
   if (typeof timer === "object" && timer !== null && "unref" in timer) {
     (timer as { unref(): void }).unref();
   } else {
