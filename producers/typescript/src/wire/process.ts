@@ -119,12 +119,12 @@ function listenTo(event: string, listener: () => void): void {
 function listenToSignal(signal: (typeof SIGNALS)[number]): void {
   const listener = (): void => {
     nodeProcess!.off?.(signal, listener);
-    if ((nodeProcess!.listenerCount?.(signal) ?? 0) > 0) {
-      queueMicrotask(() => clients.size > 0 && nodeProcess!.prependListener!(signal, listener));
-      return;
-    }
     clients.forEach((each) => each.exit());
-    nodeProcess!.kill?.(nodeProcess!.pid, signal);
+    if (nodeProcess!.listenerCount?.(signal) === 0) {
+      nodeProcess!.kill?.(nodeProcess!.pid, signal);
+    } else {
+      queueMicrotask(() => clients.size > 0 && nodeProcess!.prependListener!(signal, listener));
+    }
   };
   listenTo(signal, listener);
 }
