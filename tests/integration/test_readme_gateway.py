@@ -11,7 +11,7 @@ import pytest
 from switchgear_cli.local.ports import any_free_port
 from tests.support.processes import environment
 from tests.support.snippets import snippets
-from tests.support.typescript import built_client
+from tests.support.typescript import compiled
 from tests.support.up import Up
 
 pytestmark = pytest.mark.timeout(600)
@@ -49,8 +49,7 @@ def test_curl_example_of_the_readme_stores_two_executions(up):
 @pytest.mark.deep
 @pytest.mark.skipif(shutil.which("npm") is None, reason="Node.js is not installed")
 def test_typescript_example_of_the_readme_opens_the_fleets_circuit_from_two_processes(up):
-    program = built_client() / f"readme-{up.child.pid}.mjs"
-    program.write_text(addressed(up, TYPESCRIPT))
+    program = compiled(f"readme-{up.child.pid}", addressed(up, TYPESCRIPT))
 
     def run():
         done = subprocess.run(

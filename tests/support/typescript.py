@@ -41,6 +41,22 @@ def built_client() -> Path:
         return folder
 
 
+def compiled(name: str, code: str) -> Path:
+    """Compile a program that imports the client, with strict types, and return the file with its JavaScript."""
+    folder = built_client()
+    source = folder / f"{name}.mts"
+    source.write_text(code)
+    modules = folder / "node_modules" / "@switchgear" / "client" / "node_modules"
+    options = ["--strict", "--module", "nodenext", "--target", "es2022", "--types", "node", "--ignoreConfig"]
+    done = subprocess.run(
+        [str(modules / ".bin" / "tsc"), *options, "--typeRoots", str(modules / "@types"), str(source)],
+        capture_output=True, text=True, timeout=_LIMIT_S, check=False,
+    )  # fmt: skip
+    source.unlink()
+    assert done.returncode == 0, done.stdout
+    return source.with_suffix(".mjs")
+
+
 def _digest() -> str:
     found = hashlib.sha256()
     built_from = ("package.json", "package-lock.json", "tsconfig.json", ".npmrc")

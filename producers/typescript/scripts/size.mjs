@@ -16,7 +16,7 @@ function reachable(file, found = new Set()) {
   return found;
 }
 
-for (const entry of ["index.js", "ai.js", "mcp.js"]) {
+for (const entry of ["index.js", "ai.js", "langchain.js", "mcp.js"]) {
   const files = [...reachable(join(dist, entry))];
   const text = files.map((file) => readFileSync(file, "utf8")).join("\n");
   console.log(

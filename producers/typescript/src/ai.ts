@@ -1,8 +1,10 @@
 /** Guards for the tools of the Vercel AI SDK. The types are structural: this module doesn't import the SDK. */
 import type { Gear } from "./gear.js";
 import type { AnyOptions } from "./guard/options.js";
-import { renamer, type NameMap } from "./prompts/tool-name.js";
+import { namesByCircuit } from "./prompts/run-notice.js";
+import { circuitIn, renamer, withCircuit, type NameMap } from "./prompts/tool-name.js";
 import { CircuitOpenError } from "./rejection.js";
+import type { Session, Switchgear } from "./switchgear.js";
 
 type Execute = (input: never, options: never) => unknown;
 
@@ -19,7 +21,8 @@ export interface WrapOptions {
 }
 
 /**
- * Return the tools with a circuit breaker around each `execute`. Tools without one stay as they are.
+ * Return the tools with a circuit breaker around each `execute`. Tools without one stay as they are, and so do those whose `execute` is
+ * guarded already.
  *
  * @param gear A client or a session.
  * @param tools The `tools` of `generateText`, `streamText` or an agent.
@@ -28,17 +31,66 @@ export function wrapTools<T extends Readonly<Record<string, object>>>(gear: Gear
   const circuitName = renamer(wrap.circuitOf);
   const wrapped = Object.entries(tools).map(([name, tool]) => {
     const { execute } = tool as { execute?: Execute };
-    if (typeof execute !== "function") {
+    if (typeof execute !== "function" || circuitIn(tool) !== null) {
       return [name, tool] as const;
     }
     const given = typeof wrap.options === "function" ? wrap.options(name) : (wrap.options ?? {});
-    const guarded = guardedExecute(gear, circuitName(name), execute, given, wrap.refused ?? "throw");
+    const circuit = circuitName(name);
+    const guarded = guardedExecute(gear, circuit, execute, given, wrap.refused ?? "throw");
     return [
       name,
-      Object.assign(Object.create(Object.getPrototypeOf(tool)) as object, tool, { execute: guarded }),
+      Object.assign(Object.create(Object.getPrototypeOf(tool)) as object, tool, {
+        execute: withCircuit(guarded, circuit),
+      }),
     ] as const;
   });
   return Object.fromEntries(wrapped) as T;
+}
+
+export interface StepOptions {
+  /** The system prompt. The notice of tools that must not be called comes after it. By default it is that of the call, from version 7 on. */
+  readonly instructions?: string | undefined;
+  /** The circuit's name for a tool's name. Tools of `wrapTools` know theirs. */
+  readonly circuitOf?: NameMap | undefined;
+}
+
+/**
+ * Return the `prepareStep` of `generateText`, `streamText` or an agent: each step offers the tools whose circuits permit calls, and says in
+ * the system prompt which must not be called.
+ */
+export function prepareStep<T extends Readonly<Record<string, object>>>(
+  gear: Switchgear | Session,
+  tools: T,
+  options: StepOptions = {},
+): (step: { readonly stepNumber: number }) => { activeTools: (keyof T & string)[]; system?: string } {
+  const { circuitOf } = options;
+  const names = namesByCircuit(Object.entries(tools), circuitOf);
+  return (step) => {
+    const base: unknown = options.instructions ?? (step as { initialInstructions?: unknown }).initialInstructions ?? "";
+    const notice = gear.notice({ nameOf: names, only: Object.keys(names) });
+    const activeTools = Object.keys(gear.available(tools, circuitOf === undefined ? {} : { circuitOf }));
+    const system = typeof base === "string" ? [base, notice].filter((part) => part !== "").join("\n\n") : "";
+    return { activeTools, ...(system === "" ? {} : { system }) };
+  };
+}
+
+/**
+ * Return a condition for `stopWhen`: the run ends after this many refused calls, because models ignore texts. The SDK itself refuses calls of
+ * tools that `prepareStep` leaves out; they count too.
+ */
+export function refusedCalls(
+  count: number,
+): (run: { readonly steps: readonly { readonly content: readonly object[] }[] }) => boolean {
+  return ({ steps }) => {
+    const refused = steps.flatMap(({ content }) => content).filter(isRefused);
+    return refused.length >= count;
+  };
+}
+
+function isRefused(part: object): boolean {
+  const { type, error } = part as { type?: unknown; error?: unknown };
+  const notOffered = type === "tool-call" && (error as { name?: unknown } | undefined)?.name === "AI_NoSuchToolError";
+  return notOffered || (type === "tool-error" && error instanceof CircuitOpenError);
 }
 
 function guardedExecute(

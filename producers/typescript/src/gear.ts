@@ -1,6 +1,6 @@
 import type { Rejection } from "./rejection.js";
 import { availableIn, type ToolList } from "./prompts/available.js";
-import type { NameMap } from "./prompts/tool-name.js";
+import { withCircuit, type NameMap } from "./prompts/tool-name.js";
 import { acquire, run, runStream, type CallContext } from "./guard/calls.js";
 import { callerOf, type CallerIds } from "./guard/caller.js";
 import { checkGuard, checkTool, type AnyFunction, type GuardOptions, type Guarded } from "./guard/options.js";
@@ -32,9 +32,10 @@ export abstract class Gear {
     const guarded: Guarded = { fn, options };
     this.#standIn(tool, guarded);
     const { context } = this;
-    return function (this: unknown, ...args) {
+    const call: GuardedFunction<F> = function (this: unknown, ...args) {
       return run(context, tool, guarded, args, this) as Promise<Awaited<ReturnType<F>>>;
     };
+    return withCircuit(call, tool);
   }
 
   /**
@@ -48,9 +49,10 @@ export abstract class Gear {
   ): (...args: A) => AsyncGenerator<T, void, unknown> {
     checkGuard(tool, options);
     const { context } = this;
-    return function (this: unknown, ...args) {
+    const stream = function (this: unknown, ...args: A): AsyncGenerator<T, void, unknown> {
       return runStream(context, tool, { fn, options }, args, this) as AsyncGenerator<T, void, unknown>;
     };
+    return withCircuit(stream, tool);
   }
 
   /** Make one guarded call. */

@@ -37,14 +37,17 @@ export function guardClient<T extends McpClient>(gear: Gear, client: T, options:
   if (typeof server !== "string" || server === "" || server.includes(":")) {
     throw new SwitchgearError(`server is ${JSON.stringify(server)}.`, "Use a name without colons, such as github.");
   }
-  const connection = mintId(); // stands for what it signs in with: other connections are other people's, maybe
+  let connection: string | undefined; // stands for what it signs in with: other connections are other people's, maybe
   const guards = new Map<string, GuardedFunction<T["callTool"]>>();
   const guardOf = (tool: string): GuardedFunction<T["callTool"]> => {
     let guarded = guards.get(tool);
     if (guarded === undefined) {
       const given = typeof options.options === "function" ? options.options(tool) : (options.options ?? {});
       const circuit = `mcp:${server}:${tool}`.slice(0, MOST_CHARACTERS); // a model may invent a name of any length
-      const caller = (...args: unknown[]): CallerIds => ({ credential: connection, ...given.caller?.(...args) });
+      const caller = (...args: unknown[]): CallerIds => ({
+        credential: (connection ??= mintId()),
+        ...given.caller?.(...args),
+      });
       guarded = gear.guard(circuit, client.callTool.bind(client), { ...given, caller });
       if (guards.size >= MOST_TOOLS) {
         guards.clear();

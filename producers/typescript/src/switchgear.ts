@@ -1,33 +1,28 @@
-import { LOCAL_FAMILY_DEFAULT, policyOf, type PolicyInput } from "./breaker/policy.js";
+import { LOCAL_FAMILY_DEFAULT, type PolicyInput } from "./breaker/policy.js";
 import type { CircuitState } from "./breaker/values.js";
 import { textRule } from "./classify/by-text.js";
 import type { Classifier } from "./classify/classification.js";
-import { Emitter, type EmitterStatus } from "./emitter/emitter.js";
-import { Outcomes } from "./emitter/outcomes.js";
+import { Connection, FLUSH_S, type ConnectionOptions } from "./connection.js";
+import type { EmitterStatus } from "./emitter/emitter.js";
 import { SwitchgearError } from "./errors.js";
 import { DEFAULT_FAMILY_PATTERN, familyFinder, type FamilyOf } from "./families.js";
-import { checkStateMaxAge, Follower, type FollowerStatus, type OnStateUnavailable } from "./fleet/follower.js";
-import { CircuitTable, type GuardMode } from "./fleet/table.js";
+import type { FollowerStatus } from "./fleet/follower.js";
+import type { GuardMode } from "./fleet/table.js";
 import { Gear } from "./gear.js";
 import { callerOf, type CallerIds } from "./guard/caller.js";
 import type { CallContext } from "./guard/calls.js";
 import { Decision } from "./guard/decision.js";
 import { FallbackMap, type Chains } from "./guard/fallback.js";
-import { FleetCircuits } from "./guard/fleet-circuits.js";
-import { LocalCircuits, notClosed, type LocalPolicies } from "./guard/local-circuits.js";
+import { LocalCircuits, localPolicy, notClosed, type LocalPolicies } from "./guard/local-circuits.js";
 import { LocalFamilies } from "./guard/local-families.js";
 import type { Guarded } from "./guard/options.js";
 import { Reporter } from "./guard/permit.js";
 import { SessionLimits, type SessionOptions, type SessionStatus, type Usage } from "./guard/session-limits.js";
 import { NOTHING_CALLABLE, NoticeBoard, SESSION_OVER } from "./prompts/notice.js";
 import type { NameMap } from "./prompts/tool-name.js";
-import { GatewayHttp, type Fetch } from "./wire/http.js";
 import { mintId } from "./wire/ids.js";
-import { onExit } from "./wire/process.js";
 import { SYSTEM_CLOCK, type Clock } from "./wire/timing.js";
 import { Warnings, type OnWarning } from "./wire/warnings.js";
-
-const EXIT_TIMEOUT_S = 5;
 
 /** The options of a client without a gateway. */
 export interface LocalOptions {
@@ -60,30 +55,7 @@ export interface LocalOptions {
 }
 
 /** The options of a client. */
-export interface SwitchgearOptions extends LocalOptions {
-  /** The gateway's address, such as `http://127.0.0.1:8622`. */
-  readonly url: string;
-  /** The gateway's bearer token. */
-  readonly token?: string | undefined;
-  /** The name of this service, on every event. */
-  readonly service?: string | undefined;
-  /** Follow only the circuits of these tools, such as `mcp:github:*`. */
-  readonly tools?: string | undefined;
-  /** The longest time that the first call waits for the fleet's circuits, in seconds. With 0, first calls may go to tools that are open. */
-  readonly startWaitS?: number | undefined;
-  /** The longest wait for a probe's permit, in seconds. */
-  readonly probeWaitS?: number | undefined;
-  /** If requests for a probe get no permit for this many seconds, the process's own breaker decides alone. */
-  readonly fleetSilenceS?: number | undefined;
-  /** What decides while the fleet's state can't be reached. */
-  readonly onStateUnavailable?: OnStateUnavailable | undefined;
-  /** Ignore a last known state that is older than this, in seconds. */
-  readonly stateMaxAgeS?: number | undefined;
-  /** The most events to hold while the gateway is away. When it is full, the oldest are dropped. */
-  readonly bufferSize?: number | undefined;
-  /** In place of `globalThis.fetch`. */
-  readonly fetch?: Fetch | undefined;
-}
+export interface SwitchgearOptions extends LocalOptions, ConnectionOptions {}
 
 export interface SwitchgearStatus {
   /** Who decides about calls. */
@@ -93,14 +65,6 @@ export interface SwitchgearStatus {
   readonly follower: FollowerStatus | null;
   /** The process's own circuits that aren't closed, by circuit id. */
   readonly local: Readonly<Record<string, CircuitState>>;
-}
-
-interface Wire {
-  readonly emitter: Emitter;
-  readonly outcomes: Outcomes;
-  readonly follower: Follower;
-  readonly fleet: FleetCircuits;
-  readonly startWaitS: number;
 }
 
 /**
@@ -121,10 +85,7 @@ export class Switchgear extends Gear {
   readonly #options: LocalOptions;
   readonly #familyOf: FamilyOf;
   readonly #board: NoticeBoard;
-  readonly #wire: Wire | null;
-  #started = false;
-  #ready: Promise<void> | null = null;
-  #stopListening = (): void => {};
+  readonly #connection: Connection | null;
 
   /**
    * @param options Without options there is no gateway: use `Switchgear.local()`.
@@ -140,15 +101,18 @@ export class Switchgear extends Gear {
     );
     this.#familyOf = familyFinder(options.familyPattern ?? DEFAULT_FAMILY_PATTERN);
     this.#board = new NoticeBoard(this.#clock, this.#familyOf);
-    this.#wire = options.url === undefined ? null : this.#connect(options);
-    const fleet = this.#wire?.fleet ?? null;
+    this.#connection =
+      options.url === undefined
+        ? null
+        : new Connection(options, options.includeLastError === true, this.#clock, this.#warnings);
+    const fleet = this.#connection?.fleet ?? null;
     const reporter = new Reporter(this.#clock, fleet, this.#warnings, options.classify, options.redact);
     const local = this.#circuits();
     const families = new LocalFamilies(
       local,
       this.#familyOf,
       this.#clock.now,
-      policyOf(options.localFamilyPolicy ?? LOCAL_FAMILY_DEFAULT),
+      localPolicy(options.localFamilyPolicy ?? {}, LOCAL_FAMILY_DEFAULT),
     );
     if (fleet !== null) {
       fleet.onFamily = (family, passes) => families.onFleet(family, passes);
@@ -165,7 +129,7 @@ export class Switchgear extends Gear {
       textRule: (tool) => textRule(tool, outagesInText),
       limits: null,
       ids: {},
-      start: () => this.#start(),
+      start: () => this.#connection?.start() ?? null,
     };
   }
 
@@ -176,8 +140,7 @@ export class Switchgear extends Gear {
 
   /** Wait until the fleet's circuits were read once. Return whether they were within `timeoutS`. Without a gateway, return true. */
   async ready(timeoutS = 10): Promise<boolean> {
-    this.#start();
-    return this.#wire === null || this.#wire.follower.ready(timeoutS);
+    return this.#connection === null || this.#connection.ready(timeoutS);
   }
 
   /** Return one run of an agent, with circuits of its own and limits across all of its tools. */
@@ -202,39 +165,26 @@ export class Switchgear extends Gear {
     return this.#notice({ ...this.context, ids: options }, options.nameOf, options.only);
   }
 
-  /** Send everything now. Return whether the gateway has acknowledged all of it within `timeoutS`. Use it at the end of an invocation. */
-  async flush(timeoutS = EXIT_TIMEOUT_S): Promise<boolean> {
-    if (this.#wire === null) {
-      return true;
-    }
-    const { fleet, outcomes, emitter } = this.#wire;
-    fleet.refusals.sweep(true);
-    const end = this.#clock.now() + timeoutS;
-    const delivered = await outcomes.flush(timeoutS); // an outcome that can't be delivered becomes an event
-    return (await emitter.flush(Math.max(0, end - this.#clock.now()))) && delivered;
+  /**
+   * Send everything now. Return whether the gateway has acknowledged all of it within `timeoutS`. Use it at the end of an invocation. Where
+   * nothing runs in the background, it also reads the circuits, for the next invocation.
+   */
+  async flush(timeoutS = FLUSH_S): Promise<boolean> {
+    return this.#connection === null || this.#connection.flush(timeoutS);
   }
 
   /** Send what waits, for at most `timeoutS`, and stop. Later calls go through the process's own breakers alone. */
-  async close(timeoutS = EXIT_TIMEOUT_S): Promise<void> {
-    this.#started = true;
-    this.#stopListening();
-    await this.flush(timeoutS);
-    this.#wire?.follower.close();
-    this.#wire?.outcomes.close();
-    this.#wire?.emitter.close();
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
+  async close(timeoutS = FLUSH_S): Promise<void> {
+    await this.#connection?.close(timeoutS);
   }
 
   /** Return the condition of the client, as of now. */
   status(): SwitchgearStatus {
     const { local, families } = this.context.decision;
     return {
-      mode: this.#wire?.fleet.mode ?? "local_only",
-      emitter: this.#wire?.emitter.status() ?? null,
-      follower: this.#wire?.follower.status() ?? null,
+      mode: this.#connection?.fleet.mode ?? "local_only",
+      emitter: this.#connection?.emitter.status() ?? null,
+      follower: this.#connection?.follower.status() ?? null,
       local: notClosed([...local.all(), ...(families?.all() ?? [])]),
     };
   }
@@ -251,81 +201,19 @@ export class Switchgear extends Gear {
     );
   }
 
-  #connect(options: SwitchgearOptions): Wire {
-    const settings = {
-      onStateUnavailable: options.onStateUnavailable ?? "last_known",
-      stateMaxAgeS: options.stateMaxAgeS ?? 300,
-      probeWaitS: options.probeWaitS ?? 1,
-      fleetSilenceS: options.fleetSilenceS ?? 30,
-      includeLastError: options.includeLastError === true,
-    } as const;
-    const { bufferSize = 10_000, startWaitS = 0 } = options;
-    checkStateMaxAge(settings.stateMaxAgeS);
-    if (!["last_known", "local", "deny"].includes(settings.onStateUnavailable)) {
-      throw new SwitchgearError(
-        `onStateUnavailable is ${String(settings.onStateUnavailable)}.`,
-        "Use last_known, local or deny.",
-      );
-    }
-    for (const [name, value] of Object.entries({
-      probeWaitS: settings.probeWaitS,
-      fleetSilenceS: settings.fleetSilenceS,
-      startWaitS,
-    })) {
-      if (!(value >= 0 && value <= 86_400)) {
-        throw new SwitchgearError(`${name} is ${String(value)}.`, "Use a number of seconds from 0 to 86400.");
-      }
-    }
-    if (!(Number.isInteger(bufferSize) && bufferSize >= 1)) {
-      throw new SwitchgearError(`bufferSize is ${String(bufferSize)}.`, "Use a whole number of at least 1.");
-    }
-    const http = new GatewayHttp(options.url, options.token, options.fetch);
-    const emitter = new Emitter(http, options.service ?? "", bufferSize, this.#clock, this.#warnings);
-    const outcomes = new Outcomes(http, this.#clock, this.#warnings);
-    const follower = new Follower(http, new CircuitTable(), options.tools, this.#clock, this.#warnings);
-    const fleet = new FleetCircuits(http, follower, emitter, outcomes, this.#clock, this.#warnings, settings);
-    return { emitter, outcomes, follower, fleet, startWaitS };
-  }
-
-  /** Start at the first call. Return what that call waits for. */
-  #start(): Promise<void> | null {
-    if (!this.#started && this.#wire !== null) {
-      const { emitter, follower, startWaitS, fleet } = this.#wire;
-      this.#started = true;
-      follower.start();
-      let ending = false;
-      const idle = (): void => {
-        if (!ending) {
-          ending = true; // once: what can't be sent would otherwise keep the process alive
-          void this.flush();
-        }
-      };
-      this.#stopListening = onExit(idle, () => {
-        fleet.refusals.sweep(true);
-        emitter.flushKeepalive();
-      });
-      if (startWaitS > 0) {
-        this.#ready = follower.ready(startWaitS).then(() => {
-          this.#ready = null;
-        });
-      }
-    }
-    return this.#ready;
-  }
-
   #notice(context: CallContext, nameOf?: NameMap, only?: readonly string[]): string {
-    this.#start();
+    void context.start();
     if (context.limits !== null && context.limits.exhausted !== null) {
       return SESSION_OVER;
     }
     const { local, families } = context.decision;
-    const fleet = this.#wire?.fleet ?? null;
+    const fleet = this.#connection?.fleet ?? null;
     const mode = fleet?.mode ?? "local_only";
     if (mode === "deny") {
       return NOTHING_CALLABLE;
     }
     const circuits = [...local.all(), ...(families?.all() ?? [])];
-    const views = this.#wire?.follower.table.all(mode) ?? [];
+    const views = this.#connection?.follower.table.all(mode) ?? [];
     return this.#board.notice(
       circuits,
       views,
@@ -336,6 +224,19 @@ export class Switchgear extends Gear {
       only,
     );
   }
+}
+
+/** `await using` of a client, in programs whose library knows it. */
+type AsyncDisposal = SymbolConstructor extends { readonly asyncDispose: infer S extends symbol }
+  ? { [method in S]: () => Promise<void> }
+  : object;
+export interface Switchgear extends AsyncDisposal {}
+if (typeof Symbol.asyncDispose === "symbol") {
+  Object.defineProperty(Switchgear.prototype, Symbol.asyncDispose, {
+    value(this: Switchgear) {
+      return this.close();
+    },
+  });
 }
 
 /** @throws SwitchgearError They are no list of globs. */

@@ -52,6 +52,15 @@ describe("a guard without a gateway", () => {
     await assert.rejects(broken(), RangeError);
   });
 
+  it("has the default policy for an empty one", async () => {
+    const empty: LocalOptions["localPolicies"][] = [undefined, {}, { tools: { search: {} } }, () => ({})];
+    for (const localPolicies of empty) {
+      const { gear } = make({ localPolicies, localFamilyPolicy: {} });
+      await fail(gear, "search");
+      assert.deepEqual(gear.status().local, { search: "open" });
+    }
+  });
+
   it("keeps this for methods", async () => {
     const { gear } = make();
     const counter = {

@@ -22,10 +22,13 @@ const LAYERS = [
   "fleet",
   "guard",
   "prompts",
+  "connection",
   "gear",
   "switchgear",
   "ai",
+  "langchain",
   "mcp",
+  "testing",
   "index",
 ];
 
@@ -36,6 +39,21 @@ function files(): string[] {
 function imports(file: string): string[] {
   const text = readFileSync(join(SRC, file), "utf8");
   return [...text.matchAll(/from "([^"]+)"/g)].map((found) => found[1]!);
+}
+
+function ownImports(file: string): string[] {
+  return imports(file).filter((from) => from.startsWith("."));
+}
+
+/** Return a built file and all that it imports of this package. */
+function reachable(file: string, found = new Set<string>()): Set<string> {
+  if (!found.has(file)) {
+    found.add(file);
+    for (const [, from] of readFileSync(file, "utf8").matchAll(/from "(\.[^"]+)"/g)) {
+      reachable(join(dirname(file), from!), found);
+    }
+  }
+  return found;
 }
 
 function layerOf(file: string): number {
@@ -58,7 +76,8 @@ describe("the package", () => {
       }
     }
     assert.ok(names["."]!.includes("Switchgear"));
-    assert.deepEqual(names["./ai"], ["wrapTools"]);
+    assert.deepEqual(names["./ai"]!.sort(), ["prepareStep", "refusedCalls", "wrapTools"]);
+    assert.deepEqual(names["./langchain"]!.sort(), ["switchgearMiddleware", "wrapTools"]);
     assert.deepEqual(names["./mcp"], ["guardClient"]);
   });
 
@@ -70,24 +89,31 @@ describe("the package", () => {
     for (const file of files()) {
       assert.deepEqual(
         imports(file).filter((from) => !from.startsWith(".")),
-        [],
+        file === "langchain.ts" ? ["@langchain/core/messages"] : [],
         file,
       );
     }
+    assert.deepEqual(
+      files().filter((file) => file !== "langchain.ts" && imports(file).some((from) => from.includes("langchain"))),
+      [],
+      "no other entry point needs the framework",
+    );
   });
 
   it("the lock file names no registry", () => {
-    assert.doesNotMatch(
-      readFileSync(join(PACKAGE, "package-lock.json"), "utf8"),
-      /"resolved"|https?:\/\/[^"]*registry/,
-    );
+    for (const folder of [PACKAGE, join(PACKAGE, "runtimes")]) {
+      assert.doesNotMatch(
+        readFileSync(join(folder, "package-lock.json"), "utf8"),
+        /"resolved"|https?:\/\/[^"]*registry/,
+      );
+    }
   });
 
   it("imports go one way through the layers, without cycles", () => {
     const graph = new Map(
       files().map((file) => [
         file,
-        imports(file).map((from) => relative(SRC, join(SRC, dirname(file), from)).replace(/\.js$/, ".ts")),
+        ownImports(file).map((from) => relative(SRC, join(SRC, dirname(file), from)).replace(/\.js$/, ".ts")),
       ]),
     );
     for (const [file, targets] of graph) {
@@ -106,11 +132,11 @@ describe("the package", () => {
     [...graph.keys()].forEach((file) => visit(file, []));
   });
 
-  it("all that is built has less than 60 kB compressed", () => {
-    const built = readdirSync(join(PACKAGE, "dist"), { recursive: true, encoding: "utf8" }).filter((file) =>
-      file.endsWith(".js"),
-    );
-    const size = gzipSync(built.map((file) => readFileSync(join(PACKAGE, "dist", file), "utf8")).join("\n")).length;
-    assert.ok(size < 60_000, `${size} bytes`);
+  it("what a program loads through an entry point has less than 60 kB compressed", () => {
+    for (const entry of ["index", "ai", "langchain", "mcp"]) {
+      const loaded = [...reachable(join(PACKAGE, "dist", `${entry}.js`))];
+      const size = gzipSync(loaded.map((file) => readFileSync(file, "utf8")).join("\n")).length;
+      assert.ok(size < 60_000, `${entry}: ${size} bytes`);
+    }
   });
 });

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { InMemoryTransport } from "@modelcontextprotocol/sdk/inMemory.js";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
-import { generateText, stepCountIs, tool } from "ai";
+import { generateText, stepCountIs, tool, type Tool } from "ai";
 import { MockLanguageModelV3 } from "ai/test";
 import { z } from "zod";
 import { wrapTools } from "../src/ai.js";
@@ -42,7 +42,7 @@ function model(toolName: string): { model: MockLanguageModelV3; told: unknown[] 
 }
 
 function weatherTools(answer: (city: string) => unknown): {
-  weather: ReturnType<typeof tool<{ city: string }, unknown>>;
+  weather: Tool<{ city: string }, unknown>;
 } {
   return {
     weather: tool({
@@ -75,7 +75,7 @@ describe("wrapTools with the AI SDK", () => {
     assert.equal(output.type, "error-text");
     assert.match(
       output.value,
-      /^The tool weather is unavailable \(circuit open\)\. The rule \w+ opened it\. Its last error was a failure of the server\. Do not call it again/,
+      /^CircuitOpenError: The tool weather is unavailable \(circuit open\)\. The rule \w+ opened it\. Its last error was a failure of the server\. Do not call it again/,
     );
     assert.deepEqual(Object.keys(gear.available(tools)), []);
   });

@@ -37,9 +37,10 @@ for (const [errorClass, names] of Object.entries({
     "SyntaxError AI_JSONParseError AI_InvalidResponseDataError AI_EmptyResponseBodyError AI_NoContentGeneratedError",
   invalid_input:
     "ZodError $ZodError ValidationError AI_InvalidToolInputError AI_InvalidToolArgumentsError AI_NoSuchToolError AI_InvalidArgumentError" +
-    " AI_InvalidPromptError AI_TypeValidationError",
+    " AI_InvalidPromptError AI_TypeValidationError ToolInvocationError",
   auth: "AI_LoadAPIKeyError UnauthorizedError CredentialsProviderError",
-  policy: "SwitchgearError CircuitOpenError SessionExhaustedError GraphInterrupt NodeInterrupt",
+  policy:
+    "SwitchgearError CircuitOpenError SessionExhaustedError GraphInterrupt NodeInterrupt GraphDrained ParentCommand",
 } satisfies Partial<Record<ErrorClass, string>>)) {
   for (const name of names.split(" ")) {
     BY_NAME[name] = errorClass as ErrorClass;

@@ -12,8 +12,8 @@ export type TextRule = (text: string) => Classification | ErrorClass | null;
 /**
  * Return the class of a result that is a failure, null for every other result.
  *
- * A failure is an object with `content` whose `isError` or `is_error` is true: MCP's `CallToolResult`. Its class is `tool`, because the
- * server answered: "no such city" three times must not open the circuit, nor a dead link that a tool was asked to fetch. A refusal of
+ * A failure is an object with `content` whose `isError` or `is_error` is true (MCP's `CallToolResult`), or a `ToolMessage` of LangChain
+ * whose `status` is `error`. Its class is `tool`, because the server answered: "no such city" three times must not open the circuit, nor a dead link that a tool was asked to fetch. A refusal of
  * another guard, which its words show, is `policy`. If the texts of a server tell its own outages, give `byText`. If the result says in
  * its `_meta` what failed, that decides; so does a status of 429, 503 or 529 there, or how long to wait. A request for input (MCP's `InputRequiredResult`) is neither a success nor a failure.
  *
@@ -27,7 +27,8 @@ export function classifyResult(result: unknown, byText: TextRule = refusalInText
   if (!("content" in result)) {
     return result["resultType"] === "input_required" || result["result_type"] === "input_required" ? IGNORE : null;
   }
-  if (result["isError"] !== true && result["is_error"] !== true) {
+  const failedMessage = result["status"] === "error" && "tool_call_id" in result;
+  if (result["isError"] !== true && result["is_error"] !== true && !failedMessage) {
     return null;
   }
   const meta = result["_meta"] ?? result["meta"];

@@ -1,6 +1,8 @@
+import { Ending } from "../wire/ending.js";
 import type { GatewayHttp } from "../wire/http.js";
 import { withMetadataToJson } from "../wire/json.js";
-import { atMost, Backoff, pause, type Clock } from "../wire/timing.js";
+import type { LastRequest } from "../wire/last-requests.js";
+import { Backoff, pause, poll, type Clock } from "../wire/timing.js";
 import type { Warnings } from "../wire/warnings.js";
 
 /** The end of a call whose permit the gateway gave: the body of `POST /v1/outcome`. */
@@ -21,15 +23,29 @@ export interface Outcome {
 const MOST_WAITING = 1_000;
 const TIMEOUT_S = 10;
 
-/** Delivers the outcomes of probes to the gateway, in the background, until their permits expire. */
+interface Waiting {
+  readonly body: string;
+  /** In monotonic seconds. */
+  readonly expiresAt: number;
+  readonly undelivered: () => void;
+  attempts: number;
+  /** Until when somebody tries, unless its request has ended. */
+  triedUntil: number;
+}
+
+/**
+ * Delivers the outcomes of probes to the gateway until their permits expire: in the background, or, where there is none, at once and in
+ * each `flush`.
+ */
 export class Outcomes {
-  #pending = new Set<Promise<void>>();
-  readonly #closed = new AbortController();
+  readonly #waiting = new Set<Waiting>();
+  readonly #closed = new Ending();
 
   constructor(
     private readonly http: GatewayHttp,
     private readonly clock: Clock,
     private readonly warnings: Warnings,
+    private readonly background = true,
   ) {}
 
   /**
@@ -39,59 +55,93 @@ export class Outcomes {
    * @param undelivered Called if no gateway takes the outcome, so that the call is recorded in another way.
    */
   send(outcome: Outcome, expiresAt: number, undelivered: () => void): void {
-    if (this.#pending.size >= MOST_WAITING) {
+    if (this.#waiting.size >= MOST_WAITING) {
       this.warnings.warn("too many outcomes wait for the gateway; one is recorded as an event");
       undelivered();
       return;
     }
-    const sent = this.#deliver(outcome, expiresAt, undelivered).finally(() => this.#pending.delete(sent));
-    this.#pending.add(sent);
+    const body = withMetadataToJson(outcome);
+    const waiting = { body, expiresAt, undelivered, attempts: 0, triedUntil: -Infinity };
+    this.#waiting.add(waiting);
+    void (this.background ? this.#deliver(waiting) : this.#try(waiting));
   }
 
   /** Wait for the outcomes that are under way. Return whether none is left after `timeoutS`. */
   async flush(timeoutS: number): Promise<boolean> {
     const end = this.clock.now() + timeoutS;
-    while (this.#pending.size > 0 && this.clock.now() < end) {
-      await atMost(end - this.clock.now(), Promise.all(this.#pending));
+    if (!this.background) {
+      this.#waiting.forEach((each) => this.clock.now() >= each.triedUntil && void this.#try(each));
     }
-    return this.#pending.size === 0;
+    return poll(end - this.clock.now(), () => this.#waiting.size === 0);
+  }
+
+  /** Take all that is not acknowledged, because the process ends. */
+  takeLast(): LastRequest[] {
+    const found = [...this.#waiting];
+    this.#waiting.clear();
+    return found.map((each) => ({
+      path: "/v1/outcome",
+      headers: headersOf(each.attempts > 0),
+      body: each.body,
+      count: 1,
+      ended: () => {},
+    }));
   }
 
   /** Stop trying. */
   close(): void {
-    this.#closed.abort();
+    this.#closed.end();
   }
 
-  async #deliver(outcome: Outcome, expiresAt: number, undelivered: () => void): Promise<void> {
+  async #deliver(waiting: Waiting): Promise<void> {
     const backoff = new Backoff(0.2, 5);
-    const body = withMetadataToJson(outcome);
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        const response = await this.http.request("/v1/outcome", {
-          method: "POST",
-          // a gateway that doesn't know the first attempt marks the event, so that readers look for the first copy
-          headers: { "content-type": "application/json", ...(attempt > 1 ? { "switchgear-resent": "true" } : {}) },
-          body,
-          timeoutS: TIMEOUT_S,
-          signal: this.#closed.signal,
-        });
-        if (response.ok) {
-          return;
-        }
-        if (response.status < 500 && response.status !== 429) {
-          undelivered();
-          return;
-        }
-      } catch (error) {
-        if (!this.#closed.signal.aborted) {
-          this.warnings.warn("the outcome of a probe could not be sent to the gateway", error);
-        }
-      }
-      await pause(backoff.next(), this.#closed.signal);
-      if (this.#closed.signal.aborted || this.clock.now() >= expiresAt) {
-        undelivered();
-        return;
-      }
+    while (!(await this.#try(waiting))) {
+      await pause(backoff.next(), this.#closed);
     }
   }
+
+  /** Try once. Return whether that was the last time. */
+  async #try(waiting: Waiting): Promise<boolean> {
+    if (!this.#waiting.has(waiting)) {
+      return true;
+    }
+    if (waiting.attempts > 0 && (this.#closed.ended || this.clock.now() >= waiting.expiresAt)) {
+      return this.#over(waiting, true);
+    }
+    waiting.attempts += 1;
+    waiting.triedUntil = this.clock.now() + TIMEOUT_S + 1;
+    try {
+      const response = await this.http.request("/v1/outcome", {
+        method: "POST",
+        headers: headersOf(waiting.attempts > 1),
+        body: waiting.body,
+        timeoutS: TIMEOUT_S,
+        ending: this.#closed,
+      });
+      if (response.ok) {
+        return this.#over(waiting, false);
+      }
+      if (response.status < 500 && response.status !== 429) {
+        return this.#over(waiting, true);
+      }
+    } catch (error) {
+      if (!this.#closed.ended) {
+        this.warnings.warn("the outcome of a probe could not be sent to the gateway", error);
+      }
+    }
+    waiting.triedUntil = -Infinity;
+    return false;
+  }
+
+  #over(waiting: Waiting, undelivered: boolean): true {
+    if (this.#waiting.delete(waiting) && undelivered) {
+      waiting.undelivered();
+    }
+    return true;
+  }
+}
+
+/** A gateway that doesn't know the first attempt marks the event, so that readers look for the first copy. */
+function headersOf(resent: boolean): Record<string, string> {
+  return { "content-type": "application/json", ...(resent ? { "switchgear-resent": "true" } : {}) };
 }

@@ -1,10 +1,11 @@
 import { retryAfterIn } from "../classify/waits.js";
 import { isRecord } from "../classify/tool-failure.js";
 import { SwitchgearError } from "../errors.js";
-import { GatewayError, messageOf, problemIn, type GatewayHttp } from "../wire/http.js";
+import { Ending } from "../wire/ending.js";
+import { GatewayError, messageOf, problemIn, type AnswerHeaders, type GatewayHttp } from "../wire/http.js";
 import { keepProcessFree } from "../wire/process.js";
 import { serverEvents, type ServerEvent } from "../wire/sse.js";
-import { Backoff, later, pause, type Clock } from "../wire/timing.js";
+import { Backoff, later, pause, poll, type Clock } from "../wire/timing.js";
 import type { Warnings } from "../wire/warnings.js";
 import type { CircuitTable, GuardMode } from "./table.js";
 
@@ -16,6 +17,8 @@ const SILENCE_S = 45;
 /** A state that was not confirmed for so long may be outdated. */
 export const STALE_AFTER_S = SILENCE_S;
 const CONNECT_TIMEOUT_S = 15;
+/** Without a background: how old the circuits may be before a request reads them again. */
+const REFRESH_AFTER_S = 5;
 /** A clock that is ahead by less is ignored: the gateway's header has whole seconds. */
 const NOTICED_S = 2;
 
@@ -31,10 +34,20 @@ export interface FollowerStatus {
   readonly lastError: string | null;
 }
 
+/** What one stream has said so far. */
+interface Reading {
+  /** A snapshot before the first heartbeat. */
+  held: Readonly<Record<string, unknown>> | null;
+  /** What the last heartbeat said. Null before the first one. */
+  fresh: boolean | null;
+}
+
 /**
  * Follows the fleet's circuits by the gateway's stream of server-sent events, in the background. A stream that ends is opened again
  * with the id of the last event, so that the gateway sends only what changed since. Then comes a heartbeat, and another one at least every
  * 15 s. It says whether the gateway itself is up to date: only that confirms the circuits.
+ *
+ * Where nothing runs in the background, `refresh` reads the stream up to its first heartbeat.
  */
 export class Follower {
   loaded = false;
@@ -44,17 +57,15 @@ export class Follower {
   tenant = "";
   #connected = false;
   #lastId = "";
-  /** A snapshot before the first heartbeat of its stream. */
-  #held: Readonly<Record<string, unknown>> | null = null;
-  /** What the last heartbeat of this stream said. Null before the first one. */
-  #fresh: boolean | null = null;
   /** Whether a snapshot was taken. */
   #complete = false;
   #lastError: string | null = null;
   /** When the state was last confirmed, by both clocks: a process may be frozen, and a clock may be set. */
   #freshAt: { now: number; wall: number } | null = null;
   #running: Promise<void> | null = null;
-  readonly #closed = new AbortController();
+  /** Until when a request reads, unless it has ended, in monotonic seconds. */
+  #refreshesUntil = -Infinity;
+  readonly #closed = new Ending();
   readonly #waiters = new Set<() => void>();
 
   constructor(
@@ -70,15 +81,40 @@ export class Follower {
     this.#running ??= this.#run();
   }
 
+  /**
+   * Read what has changed, unless it is known already, as a part of one request. It takes `timeoutS` at most, and never throws. Return
+   * whether the circuits were read once.
+   */
+  async refresh(timeoutS: number): Promise<boolean> {
+    const { clock } = this;
+    const age = this.ageS();
+    if ((age !== null && age < REFRESH_AFTER_S) || this.#closed.ended || timeoutS <= 0) {
+      return this.loaded;
+    }
+    if (clock.now() < this.#refreshesUntil) {
+      await poll(timeoutS, () => (this.ageS() ?? Infinity) < REFRESH_AFTER_S || clock.now() >= this.#refreshesUntil);
+      return this.loaded;
+    }
+    this.#refreshesUntil = clock.now() + CONNECT_TIMEOUT_S;
+    try {
+      await this.#follow(new Backoff(1, 30), timeoutS);
+    } catch (error) {
+      this.#failed(error);
+    }
+    this.#connected = false;
+    this.#refreshesUntil = -Infinity;
+    return this.loaded;
+  }
+
   /** End the stream. */
   close(): void {
-    this.#closed.abort();
+    this.#closed.end();
     this.#wakeWaiters();
   }
 
   /** Wait until the circuits were read once, for at most `timeoutS`. Return whether they were. */
   async ready(timeoutS: number): Promise<boolean> {
-    if (!this.loaded && timeoutS > 0 && !this.#closed.signal.aborted) {
+    if (!this.loaded && timeoutS > 0 && !this.#closed.ended) {
       await new Promise<void>((resolve) => {
         const wake = (): void => {
           clearTimeout(timer);
@@ -127,37 +163,46 @@ export class Follower {
 
   async #run(): Promise<void> {
     const backoff = new Backoff(1, 30);
-    while (!this.#closed.signal.aborted) {
+    while (!this.#closed.ended) {
       let retryAfterS: number | null = null;
       try {
         retryAfterS = await this.#follow(backoff);
       } catch (error) {
-        this.#lastError = messageOf(error);
-        if (!this.#closed.signal.aborted) {
-          this.warnings.warn("the fleet's circuits can't be followed; the client tries again", error);
-        }
+        this.#failed(error);
       }
       this.#connected = false;
-      await pause(backoff.next(retryAfterS), this.#closed.signal);
+      await pause(backoff.next(retryAfterS), this.#closed);
     }
   }
 
-  /** Read one stream to its end. Return the seconds that the gateway asks to wait, if it does. */
-  async #follow(backoff: Backoff): Promise<number | null> {
+  #failed(error: unknown): void {
+    this.#lastError = messageOf(error);
+    if (!this.#closed.ended) {
+      this.warnings.warn("the fleet's circuits can't be followed; the client tries again", error);
+    }
+  }
+
+  /**
+   * Read one stream to its end. Return the seconds that the gateway asks to wait, if it does.
+   *
+   * @param onceWithinS Read up to the first heartbeat alone, within so many seconds.
+   */
+  async #follow(backoff: Backoff, onceWithinS?: number): Promise<number | null> {
     const stop = new AbortController();
-    const close = (): void => stop.abort();
-    this.#closed.signal.addEventListener("abort", close, { once: true });
+    const forget = this.#closed.listen(() => stop.abort());
+    const silenceS = onceWithinS ?? SILENCE_S;
     let cancel = (): void => {};
     const heard = (): void => {
       cancel();
-      cancel = later(SILENCE_S, () => stop.abort(new GatewayError(`The gateway sent nothing for ${SILENCE_S} s.`, 0)));
+      cancel = later(silenceS, () => stop.abort(new GatewayError(`The gateway sent nothing for ${silenceS} s.`, 0)));
     };
     try {
       const query = this.glob === undefined ? "" : `?tool=${encodeURIComponent(this.glob)}`;
       const resume = this.#lastId === "" ? {} : { "last-event-id": this.#lastId };
       const path = `/v1/circuits/stream${query}`;
       keepProcessFree(this.http.base, path);
-      const response = await this.http.open(path, { accept: "text/event-stream", ...resume }, CONNECT_TIMEOUT_S, stop);
+      const connectS = Math.min(onceWithinS ?? CONNECT_TIMEOUT_S, CONNECT_TIMEOUT_S);
+      const response = await this.http.open(path, { accept: "text/event-stream", ...resume }, connectS, stop);
       if (!response.ok || response.body === null) {
         heard();
         this.#lastError = `The gateway answered ${response.status}. ${problemIn(await response.text())}`.trim();
@@ -168,24 +213,27 @@ export class Follower {
       this.tenant = decodeURIComponent(response.headers.get("switchgear-tenant") ?? "");
       this.#connected = true;
       this.#lastError = null;
-      this.#held = this.#fresh = null;
+      const reading: Reading = { held: null, fresh: null };
       heard();
-      for await (const event of serverEvents(response.body, heard)) {
+      for await (const event of serverEvents(response.body as ReadableStream<Uint8Array>, heard)) {
         backoff.reset();
-        this.#take(event);
-        if (event.id !== "" && this.#held === null) {
+        this.#take(event, reading);
+        if (event.id !== "" && reading.held === null) {
           // a stream that ends before its heartbeat begins again with the snapshot
           this.#lastId = event.id;
+        }
+        if (onceWithinS !== undefined && reading.fresh !== null) {
+          break;
         }
       }
       return null;
     } finally {
       cancel();
-      this.#closed.signal.removeEventListener("abort", close);
+      forget();
     }
   }
 
-  #take(event: ServerEvent): void {
+  #take(event: ServerEvent, reading: Reading): void {
     let data: unknown;
     try {
       data = JSON.parse(event.data);
@@ -194,21 +242,21 @@ export class Follower {
       return;
     }
     if (event.event === "snapshot" && isRecord(data) && isRecord(data["circuits"])) {
-      this.#held = data["circuits"];
-      if (this.#fresh !== null) {
-        this.#takeHeld(this.#fresh);
+      reading.held = data["circuits"];
+      if (reading.fresh !== null) {
+        this.#takeHeld(reading, reading.fresh);
       }
     } else if (event.event === "circuit") {
-      this.#takeHeld(true);
+      this.#takeHeld(reading, true);
       if (isRecord(data) && data["removed"] === true) {
         this.table.remove(String(data["circuit_id"]));
       } else {
         this.table.apply(data);
       }
     } else if (event.event === "heartbeat" && isRecord(data)) {
-      this.#fresh = data["fresh"] !== false;
-      this.#takeHeld(this.#fresh);
-      if (this.#fresh && this.#complete) {
+      reading.fresh = data["fresh"] !== false;
+      this.#takeHeld(reading, reading.fresh);
+      if (reading.fresh && this.#complete) {
         this.#confirm();
         this.loaded = true;
         this.#wakeWaiters();
@@ -217,9 +265,9 @@ export class Follower {
   }
 
   /** Take the circuits of a snapshot. A gateway that is out of date may know less than this process: its snapshot only adds. */
-  #takeHeld(fresh: boolean): void {
-    const circuits = this.#held;
-    this.#held = null;
+  #takeHeld(reading: Reading, fresh: boolean): void {
+    const circuits = reading.held;
+    reading.held = null;
     if (circuits === null) {
       return;
     }
@@ -235,7 +283,7 @@ export class Follower {
     this.#freshAt = { now: this.clock.now(), wall: this.clock.wall() };
   }
 
-  #compareClocks(headers: Headers): void {
+  #compareClocks(headers: AnswerHeaders): void {
     const date = Date.parse(headers.get("date") ?? "") / 1000;
     const ahead = Number.isNaN(date) ? 0 : this.clock.wall() - date;
     this.aheadS = Math.abs(ahead) < NOTICED_S ? 0 : ahead;

@@ -28,7 +28,7 @@ export interface CallContext {
   /** User and session of the calls of a session. */
   readonly ids: CallerIds;
   /** Starts the client, and waits for the fleet's circuits as long as its `startWaitS` says. */
-  readonly start: () => Promise<void> | null;
+  readonly start: () => Promise<unknown> | null;
 }
 
 /** Ask for a permit: the session's limits, then the circuits. */

@@ -44,7 +44,8 @@ export class FleetCircuits {
   readonly refusals: RefusalReporter;
   /** Called with a family when there is a new record of its circuit, and with whether it lets calls through. */
   onFamily: ((family: string, passes: boolean) => void) | null = null;
-  readonly #asking = new Set<string>();
+  /** Until when a call asks for a probe of each circuit, unless its request has ended, in monotonic seconds. */
+  readonly #asking = new Map<string, number>();
   readonly #asked = new Map<string, Asked>();
   /** Calls of this process by circuit, while it recovers. */
   readonly #calls = new Map<string, number>();
@@ -162,12 +163,12 @@ export class FleetCircuits {
   mayAsk(view: CircuitView): boolean {
     const known = this.#asked.get(view.circuitId);
     const waits = known !== undefined && known.version === view.version && this.clock.now() < known.last + ASK_AGAIN_S;
-    return !waits && !this.#asking.has(view.circuitId);
+    return !waits && this.clock.now() >= (this.#asking.get(view.circuitId) ?? -Infinity);
   }
 
   /** Ask the gateway for a probe of `tool`. It never throws, and takes `probeWaitS` at most. */
   async ask(view: CircuitView, tool: string, caller: Caller): Promise<ProbeAnswer> {
-    this.#asking.add(view.circuitId);
+    this.#asking.set(view.circuitId, this.clock.now() + this.settings.probeWaitS + 1);
     this.#noteAsked(view);
     try {
       const response = await this.http.request("/v1/decide", {

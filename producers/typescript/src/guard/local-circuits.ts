@@ -13,7 +13,10 @@ import type { CircuitScope } from "../rejection.js";
 import { redact } from "../text/redact.js";
 import type { Warnings } from "../wire/warnings.js";
 
-/** One policy for all tools, or by tool name (the rest have the default), or a function. */
+/**
+ * One policy for all tools, or by tool name (the rest have the default), or a function. In a policy, rules that you don't name are off. An
+ * empty one, `{}`, is the default.
+ */
 export type LocalPolicies =
   PolicyInput | { readonly tools: Readonly<Record<string, PolicyInput>> } | ((tool: string) => PolicyInput);
 
@@ -185,19 +188,26 @@ export function notClosed(circuits: readonly LocalCircuit[]): Record<string, Cir
   return Object.fromEntries(found.map((circuit) => [circuit.breaker.circuitId, circuit.breaker.state]));
 }
 
-/** Return the function from a tool to its policy. A rule that the input doesn't name is off, except in the default. */
+/** Return the function from a tool to its policy. */
 function policyFinder(policies: LocalPolicies | undefined, warnings: Warnings): (tool: string) => Policy {
   if (policies === undefined) {
     return () => LOCAL_DEFAULT;
   }
   if (typeof policies === "function") {
     const message = "the function of policies has no policy for a tool, which gets the default policy";
-    return (tool) => warnings.attempt(message, () => policyOf(policies(tool))) ?? LOCAL_DEFAULT;
+    return (tool) => warnings.attempt(message, () => localPolicy(policies(tool), LOCAL_DEFAULT)) ?? LOCAL_DEFAULT;
   }
   if ("tools" in policies) {
-    const named = new Map(Object.entries(policies.tools).map(([tool, input]) => [tool, policyOf(input)]));
+    const named = new Map(
+      Object.entries(policies.tools).map(([tool, input]) => [tool, localPolicy(input, LOCAL_DEFAULT)]),
+    );
     return (tool) => named.get(tool) ?? LOCAL_DEFAULT;
   }
-  const policy = policyOf(policies);
+  const policy = localPolicy(policies, LOCAL_DEFAULT);
   return () => policy;
+}
+
+/** Return the policy that the user gave. A rule that isn't named is off; without any name it is the default. */
+export function localPolicy(given: PolicyInput, otherwise: Policy): Policy {
+  return Object.keys(given).length === 0 ? otherwise : policyOf(given);
 }

@@ -99,7 +99,8 @@ export class OverdueCalls<Permit extends object> {
   }
 
   #lookAt(due: number, now: number): void {
-    if (this.#fleet !== null && due < this.#looksAt) {
+    // a timer that is late belongs to a request that has ended, and with it its timers
+    if (this.#fleet !== null && (due < this.#looksAt || (due < Infinity && now > this.#looksAt + LATE_S))) {
       this.#cancel();
       this.#looksAt = due;
       this.#cancel = later(Math.max(0.001, Math.min(due - now, MOST_TIMER_S)), () => {
@@ -112,6 +113,8 @@ export class OverdueCalls<Permit extends object> {
 
 type Tell<Permit> = (permit: Permit, now: number, ranMs: number) => void;
 
+/** A timer that has not fired for so long after its time never will, in seconds. */
+const LATE_S = 60;
 /** Timers of more than 24 days fire at once, so a longer wait looks in between. */
 const MOST_TIMER_S = 3_600;
 

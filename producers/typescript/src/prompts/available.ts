@@ -1,11 +1,12 @@
 import { SwitchgearError } from "../errors.js";
-import { listedName, renamer, type NameMap } from "./tool-name.js";
+import { circuitIn, listedName, renamer, type NameMap } from "./tool-name.js";
 
 /** A list of tools, or an object of tools by name as in the AI SDK. */
 export type ToolList = readonly unknown[] | Readonly<Record<string, unknown>>;
 
 /**
- * Return the items of `tools` whose circuit doesn't refuse calls, unchanged and in order: a list for a list, an object for an object.
+ * Return the items of `tools` whose circuit doesn't refuse calls, unchanged and in order: a list for a list, an object for an object. A tool
+ * that was wrapped, or whose function is guarded, knows its circuit.
  *
  * Tools that the model's provider runs usually have no circuit and stay. If all circuits refuse, the list is empty. Leave the parameter
  * out of the request then: OpenAI's API rejects an empty list.
@@ -19,16 +20,18 @@ export function availableIn<T extends ToolList>(
 ): T {
   const circuitName = renamer(circuitOf);
   if (!Array.isArray(tools)) {
-    return Object.fromEntries(Object.entries(tools).filter(([name]) => !refuses(circuitName(name)))) as T;
+    const kept = Object.entries(tools).filter(([name, tool]) => !refuses(circuitIn(tool) ?? circuitName(name)));
+    return Object.fromEntries(kept) as T;
   }
   return tools.filter((tool, position) => {
-    const name = listedName(tool);
+    const guarded = circuitIn(tool);
+    const name = guarded ?? listedName(tool);
     if (name === null) {
       throw new SwitchgearError(
         `tools[${position}] has no name.`,
         "Give a name, or an object with a name or a function in it.",
       );
     }
-    return !refuses(circuitName(name));
+    return !refuses(guarded ?? circuitName(name));
   }) as unknown as T;
 }

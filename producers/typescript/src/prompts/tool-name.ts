@@ -12,6 +12,21 @@ const DECLARATIONS = ["function_declarations", "functionDeclarations"];
 const CALLED_BY_US = ["function", "custom"];
 const PLACES = [...INNER, ...DECLARATIONS, "name", "type"];
 
+/** Where a guarded function, or a tool around it, has the name of its circuit. */
+const CIRCUIT = Symbol.for("switchgear.circuit");
+
+/** Note the circuit of a guarded function or tool, and return it. */
+export function withCircuit<T extends object>(guarded: T, circuit: string): T {
+  return Object.defineProperty(guarded, CIRCUIT, { value: circuit, configurable: true });
+}
+
+/** Return the circuit that a tool or its function is guarded with. Null: it isn't guarded, or hides it. */
+export function circuitIn(tool: unknown): string | null {
+  const { execute, func } = Object(tool) as { execute?: unknown; func?: unknown };
+  const circuits = [tool, execute, func].map((place) => (Object(place) as { [CIRCUIT]?: unknown })[CIRCUIT]);
+  return (circuits.find((each) => typeof each === "string") as string | undefined) ?? null;
+}
+
 /** Return the function that a map of names stands for. */
 export function renamer(map: NameMap | undefined): (name: string) => string {
   if (map === undefined) {

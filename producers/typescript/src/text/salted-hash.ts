@@ -7,9 +7,10 @@ export type SaltedHash = (text: string) => string;
  * Return a hash function with a random salt: HalfSipHash-2-4 with two keys, 64 bits together. Without the salt, nobody finds texts of
  * the same hash. It is for look-ups in this process: Web Crypto has only hashes that have to be awaited.
  */
-export function saltedHash(salt: Uint32Array = crypto.getRandomValues(new Uint32Array(4))): SaltedHash {
-  const [a = 0, b = 0, c = 0, d = 0] = salt;
+export function saltedHash(salt?: Uint32Array): SaltedHash {
   return (text) => {
+    salt ??= crypto.getRandomValues(new Uint32Array(4)); // not before: a module of a Worker may make no random numbers
+    const [a = 0, b = 0, c = 0, d = 0] = salt;
     const bytes = new TextEncoder().encode(text);
     return hex(halfSipHash(bytes, a, b)) + hex(halfSipHash(bytes, c, d));
   };

@@ -1,4 +1,5 @@
 import { SwitchgearError } from "../errors.js";
+import type { Ending } from "./ending.js";
 
 /** The gateway answered with an error, or not at all. */
 export class GatewayError extends SwitchgearError {
@@ -8,11 +9,14 @@ export class GatewayError extends SwitchgearError {
     message: string,
     /** The HTTP status; 0 without an answer. */
     readonly status: number,
-    options?: ErrorOptions,
+    options?: { readonly cause?: unknown },
   ) {
     super(message, "", options);
   }
 }
+
+/** Returns the bearer token. It is called again when the gateway has answered 401. */
+export type TokenSource = () => string | Promise<string>;
 
 export interface GatewayRequest {
   readonly method: "GET" | "POST";
@@ -22,29 +26,71 @@ export interface GatewayRequest {
   readonly timeoutS: number;
   /** Let the request outlive the page. Browsers allow 64 KiB in total. */
   readonly keepalive?: boolean;
-  readonly signal?: AbortSignal;
+  readonly ending?: Ending;
+}
+
+/** Headers, as far as they are read here. */
+export interface AnswerHeaders {
+  get(name: string): string | null;
 }
 
 /** A response that was read to its end. */
 export interface GatewayResponse {
   readonly ok: boolean;
   readonly status: number;
-  readonly headers: Headers;
+  readonly headers: AnswerHeaders;
   readonly text: string;
 }
 
-export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+/** What this package gives to `fetch`. The types of both name no library, so that they hold without that of the DOM. */
+export interface FetchRequest {
+  readonly method: string;
+  readonly headers: Record<string, string>;
+  readonly body?: string;
+  readonly redirect: "manual";
+  readonly keepalive?: boolean;
+  /** An AbortSignal. */
+  readonly signal: any;
+}
+
+/** What this package reads of a Response. */
+export interface FetchAnswer {
+  readonly ok: boolean;
+  readonly status: number;
+  readonly type?: string;
+  readonly headers: AnswerHeaders;
+  /** A ReadableStream. */
+  readonly body: any;
+  text(): Promise<string>;
+}
+
+/** An AbortController. */
+export interface Stop {
+  readonly signal: any;
+  abort(reason?: unknown): void;
+}
+
+export type Fetch = (url: string, request: FetchRequest) => Promise<FetchAnswer>;
+
+const TOKEN = /^[\x21-\x7e]+$/;
 
 /** Requests to one gateway, with the token. */
 export class GatewayHttp {
   readonly base: string;
-  readonly #token: string | undefined;
+  readonly #source: TokenSource | null;
+  /** The token of this moment. Undefined: there is none, or it is still to be asked for. */
+  #token: string | undefined;
   readonly #fetch: Fetch;
 
   /**
    * @throws SwitchgearError The address or the token is impossible.
    */
-  constructor(url: string, token: string | undefined, fetchFunction?: Fetch) {
+  constructor(
+    url: string,
+    token: string | TokenSource | undefined,
+    /** In place of `globalThis.fetch`. */
+    readonly ownFetch?: Fetch,
+  ) {
     let parsed: URL;
     try {
       parsed = new URL(url);
@@ -60,15 +106,16 @@ export class GatewayHttp {
         "Use http or https, and give the token as token.",
       );
     }
-    if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
+    if (typeof token === "string" && !TOKEN.test(token)) {
       throw new SwitchgearError(
         "token has spaces or other characters that no header can hold.",
         "Give the token alone.",
       );
     }
     this.base = `${parsed.origin}${parsed.pathname.replace(/\/+$/, "")}`;
-    this.#token = token;
-    this.#fetch = fetchFunction ?? ((address, init) => globalThis.fetch(address, init));
+    this.#source = typeof token === "function" ? token : null;
+    this.#token = typeof token === "function" ? undefined : token;
+    this.#fetch = ownFetch ?? ((address, init) => globalThis.fetch(address, init as RequestInit));
   }
 
   /**
@@ -77,8 +124,8 @@ export class GatewayHttp {
    * @throws GatewayError There was no whole answer within the time limit.
    */
   async request(path: string, request: GatewayRequest): Promise<GatewayResponse> {
-    return this.#within(request.timeoutS, request.signal, async (signal) => {
-      const response = await this.#send(path, request.method, request.headers ?? {}, {
+    return this.#within(request.timeoutS, request.ending, async (signal) => {
+      const response = await this.#send(path, request.method, request.headers ?? {}, signal, {
         signal,
         ...(request.body === undefined ? {} : { body: request.body }),
         ...(request.keepalive ? { keepalive: true } : {}),
@@ -92,40 +139,78 @@ export class GatewayHttp {
    *
    * @throws GatewayError There was no answer within the time limit.
    */
-  async open(
-    path: string,
-    headers: Record<string, string>,
-    timeoutS: number,
-    stop: AbortController,
-  ): Promise<Response> {
-    return this.#within(timeoutS, stop.signal, (signal) => {
+  async open(path: string, headers: Record<string, string>, timeoutS: number, stop: Stop): Promise<FetchAnswer> {
+    return this.#within(timeoutS, undefined, (signal) => {
       signal.addEventListener("abort", () => stop.abort(signal.reason), { once: true });
-      return this.#send(path, "GET", headers, { signal: stop.signal });
+      return this.#send(path, "GET", headers, stop.signal as AbortSignal, { signal: stop.signal });
     });
   }
 
-  #send(path: string, method: string, headers: Record<string, string>, rest: RequestInit): Promise<Response> {
-    const authorization = this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` };
-    // A redirect would take the token elsewhere.
-    return this.#fetch(`${this.base}${path}`, {
-      method,
-      headers: { ...headers, ...authorization },
-      redirect: "error",
-      ...rest,
-    });
-  }
-
-  async #within<T>(
-    timeoutS: number,
-    signal: AbortSignal | undefined,
-    act: (signal: AbortSignal) => Promise<T>,
-  ): Promise<T> {
-    const limit = new AbortController();
-    const abort = (): void => limit.abort(signal?.reason);
-    if (signal?.aborted) {
-      abort();
+  /** Return the headers of a request that can wait for nothing. A token that has to be waited for is left out. */
+  headersNow(): Record<string, string> {
+    if (this.#token === undefined && this.#source !== null) {
+      try {
+        const token = this.#source();
+        this.#token = typeof token === "string" && TOKEN.test(token) ? token : undefined;
+      } catch {
+        // the user's function: the gateway refuses the request
+      }
     }
-    signal?.addEventListener("abort", abort, { once: true });
+    return authorization(this.#token);
+  }
+
+  async #send(
+    path: string,
+    method: string,
+    headers: Record<string, string>,
+    signal: AbortSignal,
+    rest: Pick<FetchRequest, "signal" | "body" | "keepalive">,
+  ): Promise<FetchAnswer> {
+    for (let attempt = 1; ; attempt += 1) {
+      const token = await this.#currentToken(signal);
+      // A redirect would take the token elsewhere. Not every runtime knows "error".
+      const response = await this.#fetch(`${this.base}${path}`, {
+        method,
+        headers: { ...headers, ...authorization(token) },
+        redirect: "manual",
+        ...rest,
+      });
+      if (response.type === "opaqueredirect" || (response.status >= 300 && response.status < 400)) {
+        throw new GatewayError("The gateway answered with a redirect. Give its own address as url.", response.status);
+      }
+      if (response.status !== 401 || this.#source === null || attempt > 1) {
+        return response;
+      }
+      if (this.#token === token) {
+        this.#token = undefined; // nobody has asked for another one meanwhile
+      }
+      await response.text();
+    }
+  }
+
+  async #currentToken(signal: AbortSignal): Promise<string | undefined> {
+    if (this.#token !== undefined || this.#source === null) {
+      return this.#token;
+    }
+    let token: unknown;
+    try {
+      token = await unlessAborted(Promise.resolve(this.#source()), signal);
+    } catch (error) {
+      throw signal.aborted ? error : new GatewayError(`The token function failed: ${messageOf(error)}`, 0);
+    }
+    if (typeof token !== "string" || !TOKEN.test(token)) {
+      throw new GatewayError("The token function returned no token, or one that no header can hold.", 0);
+    }
+    this.#token = token;
+    return token;
+  }
+
+  async #within<T>(timeoutS: number, ending: Ending | undefined, act: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const limit = new AbortController();
+    if (ending?.ended) {
+      limit.abort();
+    }
+    const forget = ending?.listen(() => limit.abort());
     const timer = setTimeout(
       () => limit.abort(new GatewayError(`The gateway did not answer within ${timeoutS} s.`, 0)),
       timeoutS * 1000,
@@ -139,9 +224,24 @@ export class GatewayHttp {
       throw new GatewayError(`The gateway at ${this.base} can't be reached: ${messageOf(error)}.`, 0, { cause: error });
     } finally {
       clearTimeout(timer);
-      signal?.removeEventListener("abort", abort);
+      forget?.();
     }
   }
+}
+
+function authorization(token: string | undefined): Record<string, string> {
+  return token === undefined ? {} : { authorization: `Bearer ${token}` };
+}
+
+function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => reject(signal.reason);
+    if (signal.aborted) {
+      abort();
+    }
+    signal.addEventListener("abort", abort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
+  });
 }
 
 /** Return the JSON in a response, or null. */

@@ -1,4 +1,5 @@
 /** Clocks, waits and back-off. Times are in seconds. */
+import type { Ending } from "./ending.js";
 
 /** Both clocks of a client. Tests give their own. */
 export interface Clock {
@@ -34,9 +35,14 @@ export class Backoff {
   }
 }
 
-/** Call a function later, without keeping the process alive for it. Return what cancels it. */
+/** Call a function later, without keeping the process alive for it. Return what cancels it. It never throws: a module of a Worker has no timers. */
 export function later(seconds: number, act: () => void): () => void {
-  const timer: unknown = setTimeout(act, seconds * 1000);
+  let timer: unknown;
+  try {
+    timer = setTimeout(act, seconds * 1000);
+  } catch {
+    return () => {};
+  }
   if (typeof timer === "object" && timer !== null && "unref" in timer) {
     (timer as { unref(): void }).unref();
   } else {
@@ -45,21 +51,33 @@ export function later(seconds: number, act: () => void): () => void {
   return () => clearTimeout(timer as ReturnType<typeof setTimeout>);
 }
 
-/** Wait, or end early if the signal aborts. It doesn't keep the process alive. */
-export function pause(seconds: number, signal: AbortSignal): Promise<void> {
+/** Wait, or end early with one of the endings. It doesn't keep the process alive. */
+export function pause(seconds: number, ...endings: readonly Ending[]): Promise<void> {
   return new Promise((resolve) => {
-    if (signal.aborted) {
+    if (endings.some((each) => each.ended)) {
       resolve();
       return;
     }
     const end = (): void => {
       cancel();
-      signal.removeEventListener("abort", end);
+      forget.forEach((each) => each());
       resolve();
     };
     const cancel = later(seconds, end);
-    signal.addEventListener("abort", end);
+    const forget = endings.map((each) => each.listen(end));
   });
+}
+
+/** Wait until `holds` returns true, for `seconds` at most. It looks every few milliseconds, and shares no promise with other requests. */
+export async function poll(seconds: number, holds: () => boolean): Promise<boolean> {
+  const end = SYSTEM_CLOCK.now() + seconds;
+  while (!holds()) {
+    if (SYSTEM_CLOCK.now() >= end) {
+      return false;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return true;
 }
 
 /** Wait for `work`, for `seconds` at most. It keeps the process alive for no longer than that takes. */

@@ -38,6 +38,8 @@ export class TestGateway {
   /** Whether the gateway knows the ids that streams are opened again with. If not, they get a snapshot. */
   knowsIds = true;
   refuseStreams: Answer | null = null;
+  /** Whether pages of all origins may read the answers. */
+  allowsPages = false;
   readonly #server: Server;
   readonly #streams = new Set<ServerResponse>();
   readonly #sockets = new Set<Socket>();
@@ -107,6 +109,17 @@ export class TestGateway {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const path = request.url ?? "";
+    if (this.allowsPages) {
+      response.setHeader("access-control-allow-origin", "*");
+      response.setHeader(
+        "access-control-allow-headers",
+        "authorization, content-type, last-event-id, switchgear-resent",
+      );
+    }
+    if (request.method === "OPTIONS") {
+      response.writeHead(204).end();
+      return;
+    }
     if (path.startsWith("/v1/circuits/stream")) {
       this.streamsOpened.push({ headers: request.headers, path });
       if (this.refuseStreams !== null) {

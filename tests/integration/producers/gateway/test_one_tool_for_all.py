@@ -25,7 +25,7 @@ from tests.support.recovering import policy_text
 from tests.support.running_gateway import RunningGateway, running_gateway
 from tests.support.shared_tool import SharedTool
 from tests.support.sinking import read_topic
-from tests.support.typescript import built_client
+from tests.support.typescript import built_client, compiled
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="module")]
 
@@ -204,3 +204,28 @@ async def test_agents_on_a_gateway_keep_the_last_state_while_it_is_away_and_catc
             assert (found["available"], found["mode"]) == (False, "fleet"), (name, found)
     finally:
         await asyncio.to_thread(running.__exit__, None, None, None)
+
+
+WITHIN_REQUESTS = """
+import { Switchgear } from "@switchgear/client";
+
+const work: Promise<unknown>[] = [];
+const gear = new Switchgear({ url: process.argv[2]!, startWaitS: 20, waitUntil: (each) => void work.push(each) });
+for (const request of [1, 2]) {
+  await gear.call("within_a_request", () => request);
+  await Promise.all(work.splice(0));
+}
+const { mode, emitter } = gear.status();
+console.log(mode, emitter?.sent, emitter?.buffered);
+"""
+
+
+@pytest.mark.deep
+async def test_typescript_client_without_a_background_reads_circuits_and_sends_its_events_within_requests(world):
+    program = await asyncio.to_thread(compiled, "within-requests", WITHIN_REQUESTS)
+    command = ["node", str(program), world.gateway.url]
+    done = await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, timeout=120, env=environment(), check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "fleet 2 0\n"), done.stderr
+    assert [each["status"] for each in await world.events_of("within_a_request")] == ["success", "success"]
