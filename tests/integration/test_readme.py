@@ -11,6 +11,7 @@ import pytest
 
 from switchgear_cli.local.ports import any_free_port
 from switchgear_stream.inspect import read_rows
+from tests.support import raw_mcp_server
 from tests.support.processes import all_ended, python, run, settings_environment, switchgear
 from tests.support.recount import read_topic
 from tests.support.running_gateway import running_gateway
@@ -218,8 +219,8 @@ def test_command_of_the_readme_puts_servers_behind_the_proxy(tmp_path):
     words = shlex.split(command, comments=True)
     assert words[:3] == ["switchgear", "mcp-proxy", "--wrap"]
     config = tmp_path / words[3]
-    server = [sys.executable, "-m", "mcp_server_time"]  # a command that is here
-    config.write_text(json.dumps({"mcpServers": {"time": {"command": server[0], "args": server[1:]}}}))
+    server = [sys.executable, raw_mcp_server.__file__]
+    config.write_text(json.dumps({"mcpServers": {"raw": {"command": server[0], "args": server[1:]}}}))
     done = run("mcp-proxy", "--wrap", str(config))
     assert done.returncode == 0, done.stderr
-    assert json.loads(config.read_text())["mcpServers"]["time"]["args"][-4:] == ["--", *server]
+    assert json.loads(config.read_text())["mcpServers"]["raw"]["args"][-3:] == ["--", *server]
