@@ -49,8 +49,16 @@ def tiny(tmp_path, monkeypatch):
 def test_every_bench_of_the_folder_is_listed(capsys):
     assert bench.main(["--list"]) == 0
     listed = {line.split()[0] for line in capsys.readouterr().out.splitlines()}
-    assert {"breaker_speed", "guard_speed", "breaker_defaults", "breaker_nezha", "worker_bench", "sink"} <= listed
-    assert not {"plots", "nezha_policy", "__main__"} & listed
+    assert {
+        "breaker_speed",
+        "guard_speed",
+        "breaker_defaults",
+        "breaker_nezha",
+        "worker_bench",
+        "sink",
+        "fleet",
+    } <= listed
+    assert not {"plots", "nezha_policy", "__main__", "contenders"} & listed
 
 
 def test_the_table_of_a_benchmark_is_shown_and_kept(capfd, tiny):
@@ -59,6 +67,14 @@ def test_the_table_of_a_benchmark_is_shown_and_kept(capfd, tiny):
     assert "## A good one" in shown
     assert 'tools."t"' in shown
     assert 'tools."t"' in (tiny / "breaker_nezha.md").read_text()
+    kept = json.loads((tiny / "breaker_nezha.json").read_text())
+    assert (kept["title"], kept["exit_code"]) == ("A good one", 0)
+    assert kept["machine"]["python"]
+    assert json.loads((tiny / "run.json").read_text())["seconds"] == {"breaker_nezha": kept["seconds"]}
+
+
+def test_every_bench_with_a_title_exists():
+    assert set(bench.BENCHES) <= set(bench.present())
 
 
 @pytest.mark.deep
@@ -68,7 +84,7 @@ def test_a_failing_benchmark_does_not_stop_the_next_and_is_reported_at_the_end(c
     assert "FAILED with exit code 1" in shown
     assert "Not run: there is no absent." in shown
     assert 'tools."t"' in shown
-    assert shown.endswith("Failed: sink, queries.\n")
+    assert shown.endswith("Not run: queries. Failed: sink.\n")
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones(capsys):

@@ -29,7 +29,8 @@ def number(cell: str) -> float | None:
 
 def draw(name: str, text: str, out: Path) -> Path | None:
     """Draw the plot of a bench. Return None if it has none, or if matplotlib isn't installed."""
-    drawing = {"breaker_defaults": _breaker_defaults, "sink_memory": _sink_memory}.get(name)
+    drawings = {"benefit": _benefit, "breaker_defaults": _breaker_defaults, "sink_memory": _sink_memory}
+    drawing = drawings.get(name)
     if drawing is None:
         return None
     try:
@@ -37,9 +38,26 @@ def draw(name: str, text: str, out: Path) -> Path | None:
     except ImportError:
         return None
     figure = drawing(Figure, list(tables(text)))
-    path = out / f"{name}.png"
+    path = out / (f"{name}.svg" if drawing is _benefit else f"{name}.png")
     figure.savefig(path, dpi=110)
     return path
+
+
+def _benefit(new: Callable[..., Any], found: list[tuple[list[str], list[list[str]]]]) -> Any:
+    """Tasks done and billed tokens by the reaction of the agents: the last table."""
+    heading, rows = found[-1]
+    reactions = list(dict.fromkeys(cells[0] for cells in rows))
+    figure = new(figsize=(12, 7), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
+    for column, axis in zip((2, 3), axes, strict=True):
+        for place, arm in enumerate(dict.fromkeys(cells[1] for cells in rows)):
+            drawn = [(number(cells[column]), reactions.index(cells[0])) for cells in rows if cells[1] == arm]
+            axis.plot(*zip(*drawn, strict=True), marker="o", linestyle=":", label=arm, color=f"C{place}")
+        axis.set(xlabel=heading[column], xlim=(0, None), yticks=range(len(reactions)), yticklabels=reactions)
+        axis.grid(axis="y", alpha=0.3)
+    axes[0].invert_yaxis()
+    axes[1].legend()
+    return figure
 
 
 def _sink_memory(new: Callable[..., Any], found: list[tuple[list[str], list[list[str]]]]) -> Any:

@@ -1,10 +1,13 @@
-"""Events per second and CPU per event: our worker against stock Faust agents, on the same broker and the same events.
+"""Events per second and CPU per event: our worker beside Faust, Quix Streams and Kafka Streams, on the same broker and events.
 
-    python -m tests.bench.worker_bench [--events 400000] [--tools 200] [--per-server 8] [--partitions 12] [--json]
+    python -m tests.bench.worker_bench [--events 400000] [--rounds 3] [--tools 200] [--per-server 8] [--partitions 12] [--json]
 
-Our worker runs with server circuits and without (an empty ``family_pattern``), each twice, in turns. Each contender reads the same topic from its start, alone, in a process of its own. Ours does the whole work: decode, fence, breaker with the
-fleet's rules, rows, records. The stock agents do less: one decodes and adds to a table row per event, the other only decodes.
-The clock runs from the first progress seen to the last, so that start-up doesn't count; CPU is the process's own (user and system).
+The contenders take turns for several rounds. Each reads a topic from its start, alone, in a process of its own. Our worker runs with
+server circuits and without (an empty ``family_pattern``), and does the whole work: decode, fence, breaker with the fleet's rules, rows,
+records. The others do less. Of the stock Faust agents one only decodes, and one adds to a row of a table in memory. Quix Streams and
+Kafka Streams decode, and count the events of each key in windows of a minute, with their default state, commits and changelog: Quix
+Streams in RocksDB, Kafka Streams in memory. Their keys are those of the topic, which are the servers.
+The clock runs from the first progress seen to the last, so that start-up doesn't count. CPU is the process's own (user and system).
 """
 
 from __future__ import annotations
@@ -16,48 +19,24 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 
 import psutil
 from aiokafka import AIOKafkaProducer
-from rich.console import Console
-from rich.table import Table
 
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.families import DEFAULT_PATTERN, partition_key
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import Settings
-from tests.support.kafka import running_kafka
-from tests.support.processes import Child, python, switchgear
+from tests.bench.intervals import paired_ratios, times, with_spread
+from tests.bench.worker_rivals import count_of, rivals
+from tests.support.kafka import RunningKafka, running_kafka
+from tests.support.processes import Child, switchgear
 from tests.support.stream import metric
 
-STOCK = """
-import asyncio, sys, faust, msgspec, time
-servers, topic, partitions, with_table, prefix = sys.argv[1:6]
-from switchgear_schemas.wire import decode_execution
-app = faust.App(prefix + "stock" + with_table, datadir=sys.argv[6], broker="kafka://" + servers, value_serializer="raw", key_serializer="raw",
-    store="memory://", web_enabled=False, topic_partitions=int(partitions), broker_max_poll_records=5000,
-    stream_wait_empty=False, consumer_auto_offset_reset="earliest", topic_disable_leader=True)
-source = app.topic(topic, key_type=bytes, value_type=bytes)
-table = app.Table("counts", key_type=bytes, value_type=bytes, partitions=int(partitions)) if with_table == "1" else None
-count = 0
-@app.agent(source)
-async def fold(stream):
-    global count
-    async for value in stream:
-        event = decode_execution(value)
-        if table is not None:
-            key = event.tool_name.encode()
-            table[key] = str(int(table.get(key) or b"0") + 1).encode()
-        count += 1
-async def main():
-    await app.maybe_start()
-    while True:
-        print("count", count, flush=True)
-        await asyncio.sleep(0.1)
-asyncio.get_event_loop().run_until_complete(main())
-"""
 LIMIT_S = 180.0
 LOOK_S = 0.25
 """Between looks at the worker's metrics. One takes it milliseconds, which would otherwise count as the cost of events."""
@@ -118,7 +97,7 @@ def measure(contender: str, child: Child, count: object, wanted: int) -> Result:
     process = psutil.Process(child.pid)
     first: tuple[float, int, float] | None = None
     deadline = time.monotonic() + LIMIT_S
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and child.alive:
         done, cpu = count(), sum(process.cpu_times()[:2])
         if first is None and done > 0:
             first = (time.monotonic(), done, cpu)
@@ -127,36 +106,52 @@ def measure(contender: str, child: Child, count: object, wanted: int) -> Result:
             return Result(contender, events, seconds, events / seconds, (cpu - first[2]) / events * 1e6)
         time.sleep(LOOK_S)
     raise AssertionError(
-        f"{contender} did {count()} of {wanted} events within {LIMIT_S:g} s:\n{child.output()[-3000:]}"
+        f"{contender} did {count()} of {wanted} events within {LIMIT_S:g} s, or ended:\n{child.output()[-3000:]}"
     )
 
 
-def stock_count(child: Child) -> int:
-    """Return the last count that a stock agent printed."""
-    lines = [line for line in child.output()[-200:].splitlines() if line.startswith("count ")]
-    return int(lines[-1].split()[1]) if lines and lines[-1].split()[1:] else 0
+def ours(kafka: RunningKafka, given: argparse.Namespace, pattern: str, folder: Path) -> tuple[Settings, Result]:
+    """Fill a topic, and measure our worker on it."""
+    settings = kafka.settings(topic_partitions=given.partitions, family_pattern=pattern)
+    asyncio.run(ensure_topics(settings))
+    asyncio.run(fill(settings, given.events, given.tools, given.per_server))
+    with switchgear("worker", log=folder / "ours.log", settings=settings) as child:
+        child.wait_for_output("http  ")
+        title = OURS if pattern else WITHOUT
+        return settings, measure(title, child, lambda: int(metric(child, EXECUTIONS)), given.events)
 
 
-def run(events: int, tools: int, per_server: int, partitions: int) -> list[Result]:
-    """Measure all contenders, one after the other."""
+def run(given: argparse.Namespace) -> list[Result]:
+    """Measure all contenders in turns, for several rounds."""
     results = []
-    with running_kafka() as kafka, tempfile.TemporaryDirectory() as folder:
-        for number, pattern in enumerate(("", DEFAULT_PATTERN, DEFAULT_PATTERN, "")):
-            settings = kafka.settings(topic_partitions=partitions, family_pattern=pattern)
-            asyncio.run(ensure_topics(settings))
-            asyncio.run(fill(settings, events, tools, per_server))
-            with switchgear("worker", log=Path(folder) / f"ours{number}.log", settings=settings) as child:
-                child.wait_for_output("http  ")
-                title = OURS if pattern else WITHOUT
-                results.append(measure(title, child, lambda child=child: int(metric(child, EXECUTIONS)), events))
-        for with_table, title, share in (("0", "stock agent, decode only", 8), ("1", "stock agent, table write", 16)):
-            arguments = [settings.kafka_bootstrap_servers, settings.topics.executions, str(partitions), with_table]
-            log = Path(folder) / f"stock{with_table}.log"
-            with python(
-                STOCK, *arguments, settings.topic_prefix, str(Path(folder) / f"stock{with_table}-data"), log=log
-            ) as child:
-                results.append(measure(title, child, lambda child=child: stock_count(child), events // share))
+    with running_kafka() as kafka, tempfile.TemporaryDirectory() as temporary:
+        for number in range(given.rounds):
+            for pattern in ("", DEFAULT_PATTERN) if number % 2 else (DEFAULT_PATTERN, ""):
+                folder = Path(tempfile.mkdtemp(dir=temporary))
+                settings, result = ours(kafka, given, pattern, folder)
+                results.append(result)
+            for rival in rivals():
+                if not rival.missing:
+                    with rival.start(settings, Path(tempfile.mkdtemp(dir=temporary))) as child:
+                        wanted = int(given.events * rival.share)
+                        results.append(measure(rival.title, child, lambda child=child: count_of(child), wanted))
     return results
+
+
+def lines(results: list[Result]) -> Iterator[str]:
+    """Yield the rows of the table: medians with spread, and how many times as fast ours is and as cheap, with an interval."""
+    yield "| contender | events/s | CPU, µs an event | ours is faster | ours takes less CPU |"
+    yield "|---|---|---|---|---|"
+    by_title: dict[str, list[Result]] = {}
+    for result in results:
+        by_title.setdefault(result.contender, []).append(result)
+    base = by_title[OURS]
+    for title, found in by_title.items():
+        speeds, cpu = [each.events_per_s for each in found], [each.cpu_us_per_event for each in found]
+        faster = paired_ratios([each.events_per_s for each in base], speeds)
+        cheaper = paired_ratios(cpu, [each.cpu_us_per_event for each in base])
+        ratios = " | " if title == OURS else f"{times(faster)} | {times(cheaper)}"
+        yield f"| {title} | {with_spread(speeds)} | {with_spread(cpu)} | {ratios} |"
 
 
 def main() -> int:
@@ -165,33 +160,31 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=400_000)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tools", type=int, default=200)
     parser.add_argument("--per-server", type=int, default=8)
     parser.add_argument("--partitions", type=int, default=12)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    results = run(given.events, given.tools, given.per_server, given.partitions)
-    ours = max((result for result in results if result.contender == OURS), key=lambda result: result.events_per_s)
-    cpu = {
-        name: sum(result.cpu_us_per_event for result in results if result.contender == name) for name in (OURS, WITHOUT)
-    }
+    results = run(given)
+    table = next(rival.title for rival in rivals() if "table" in rival.title)
+    speed = {name: _median(results, name, "events_per_s") for name in (OURS, table)}
+    cpu = {name: _median(results, name, "cpu_us_per_event") for name in (OURS, WITHOUT)}
     families = cpu[OURS] / cpu[WITHOUT]
     if given.json:
         print(json.dumps([asdict(result) for result in results]))
     else:
-        table = Table("contender", "events", "seconds", "events/s", "CPU µs/event", "ours is", box=None)
-        for result in results:
-            table.add_row(
-                result.contender,
-                f"{result.events:,}",
-                f"{result.seconds:.2f}",
-                f"{result.events_per_s:,.0f}",
-                f"{result.cpu_us_per_event:.1f}",
-                f"{ours.events_per_s / result.events_per_s:.1f} times",
-            )
-        Console().print(table)
-        print(f"CPU of an event with server circuits: {families:.2f} times that without")
-    return 0 if ours.events_per_s >= 10 * results[-1].events_per_s and families <= MOST_FOR_FAMILIES else 1
+        print("\n".join(lines(results)))
+        print(f"\nThe median of {given.rounds} rounds, with the smallest and the largest in brackets.")
+        print(f"CPU of an event with server circuits: {families:.2f} times that without.")
+        for rival in rivals():
+            if rival.missing:
+                print(f"Not run: {rival.title}. {rival.missing}")
+    return 0 if speed[OURS] >= 10 * speed[table] and families <= MOST_FOR_FAMILIES else 1
+
+
+def _median(results: list[Result], title: str, field: str) -> float:
+    return median(getattr(result, field) for result in results if result.contender == title)
 
 
 if __name__ == "__main__":

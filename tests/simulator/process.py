@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from switchgear.classify import Classification
+from switchgear.classify import Classification, Classifier
 from switchgear.emitter.event import Event
 from switchgear.follower.view import decode_view
 from switchgear.guard.decision import CircuitDecision
 from switchgear.guard.fleet_circuits import FleetCircuits
-from switchgear.guard.local_circuits import LocalBreakers
+from switchgear.guard.local_circuits import LocalBreakers, LocalPolicies
 from switchgear.guard.reporter import Reporter
 from switchgear.testing.fakes import MemoryEmitter, MemoryFollower
 from tests.simulator.agenda import EPOCH
@@ -39,6 +39,10 @@ class _Emitter(MemoryEmitter):
         return super().emit(event, urgent=urgent, ended_at=ended_at)
 
 
+def _classified(error: BaseException) -> Classification | None:
+    return error.classification if isinstance(error, SimulatedError) else None
+
+
 class SimulatedProcess:
     """A process from its start to its death. Its successor is another one.
 
@@ -48,7 +52,15 @@ class SimulatedProcess:
         asked: By circuit id, the version about which it asked for a probe, and when it did so first and last.
     """
 
-    def __init__(self, simulation: Simulation, number: int, life: int) -> None:
+    def __init__(
+        self,
+        simulation: Simulation,
+        number: int,
+        life: int,
+        *,
+        local_policies: LocalPolicies | None = None,
+        classifier: Classifier | None = _classified,
+    ) -> None:
         rng = simulation.rng
         self.simulation = simulation
         self.agenda = simulation.agenda
@@ -77,8 +89,8 @@ class SimulatedProcess:
         self.follower = MemoryFollower(self.monotonic)
         self.follower.table.decode = _decode
         fleet = FleetCircuits(self.follower, self.emitter, silence_s=SILENCE_S, clock=self.monotonic, wall=self.wall)
-        reporter = Reporter(self.monotonic, fleet, classifier=_classified)
-        local = LocalBreakers(None, self.monotonic)
+        reporter = Reporter(self.monotonic, fleet, classifier=classifier)
+        local = LocalBreakers(local_policies, self.monotonic)
         self.decision = CircuitDecision(local, reporter, family_pattern=FAMILY_PATTERN)
         self._load()
 
@@ -151,7 +163,3 @@ class SimulatedProcess:
 
     def _send(self, tool: str, value: bytes, urgent: bool) -> None:
         self.simulation.network.transmit(self, tool, value, urgent)
-
-
-def _classified(error: BaseException) -> Classification | None:
-    return error.classification if isinstance(error, SimulatedError) else None

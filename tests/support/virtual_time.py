@@ -23,9 +23,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._now
 
     def _run_once(self) -> None:
-        if not self._ready:
-            timers = [each.when() for each in self._scheduled if not each.cancelled()]
-            self._now = max(self._now, min(timers, default=self._now))
+        if not self._ready and self._scheduled:
+            first = self._scheduled[0]  # of a heap
+            if first.cancelled():
+                left = (each for each in self._scheduled if not each.cancelled())
+                first = min(left, key=asyncio.TimerHandle.when, default=first)
+            if not first.cancelled():
+                self._now = max(self._now, first.when())
         super()._run_once()
 
 

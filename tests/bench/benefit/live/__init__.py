@@ -1,0 +1,1 @@
+"""The same tasks and arms with a real model, in real time."""

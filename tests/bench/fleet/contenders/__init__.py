@@ -1,0 +1,1 @@
+"""The contenders, one file each. A library's author can correct its entry in its file."""

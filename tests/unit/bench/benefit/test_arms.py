@@ -1,0 +1,99 @@
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.bench.benefit.arms import arms
+from tests.bench.benefit.arms.arm import Arm, Fleet, RefusedError, ToolCaller
+from tests.bench.benefit.arms.framework_retries import Retrying
+from tests.bench.benefit.arms.powertools_like import CACHED_S, FAILURES, RECOVERY_S, SUCCESSES, EnvironmentFleet
+from tests.bench.benefit.arms.retries_fallback import RetryingThenReplica
+from tests.bench.benefit.shared_tools import replica_of
+from tests.support.virtual_time import in_virtual_time
+
+
+class _Tool:
+    """A tool that is up or down, and notes its calls."""
+
+    def __init__(self, *, up: bool) -> None:
+        self.up = up
+        self.called: list[str] = []
+
+    async def make(self, tool: str) -> int:
+        self.called.append(tool)
+        if not self.up and tool == "mcp:a:b":
+            raise ConnectionError("down")
+        return 1
+
+
+async def _ended(call: Callable[[], Awaitable[object]]) -> str:
+    """Return how a call ended."""
+    try:
+        await call()
+    except RefusedError:
+        return "refused"
+    except ConnectionError:
+        return "failed"
+    return "answered"
+
+
+def test_every_file_with_an_arm_is_in_the_table():
+    found = list(arms().values())
+    assert found[0].name == "nothing"
+    assert [arm.place for arm in found] == list(range(len(found)))
+
+
+def test_an_arm_is_here_if_what_it_needs_is_installed():
+    assert Arm("a", "", 0, Fleet, needs="json").here
+    assert not Arm("a", "", 0, Fleet, needs="no_such_module").here
+
+
+@in_virtual_time
+async def test_a_framework_calls_three_times_and_waits_one_second_and_two():
+    tool = _Tool(up=False)
+    began = asyncio.get_running_loop().time()
+    assert await _ended(lambda: Retrying().call("mcp:a:b", tool.make)) == "failed"
+    assert len(tool.called) == 3
+    assert asyncio.get_running_loop().time() - began == pytest.approx(3.0)
+
+
+@in_virtual_time
+async def test_a_refusal_is_not_tried_again_but_the_replica_is_called():
+    class Refusing(ToolCaller):
+        async def call(self, tool, make):
+            if tool == "mcp:a:b":
+                raise RefusedError("open")
+            return await make(tool)
+
+    tool = _Tool(up=True)
+    assert await RetryingThenReplica(Refusing()).call("mcp:a:b", tool.make) == 1
+    assert tool.called == [replica_of("mcp:a:b")]
+    assert asyncio.get_running_loop().time() == 0.0
+
+
+@in_virtual_time
+async def test_an_environment_opens_by_its_own_failures_and_the_others_see_it_when_they_read_the_store():
+    fleet, tool = EnvironmentFleet(), _Tool(up=False)
+    one, other = fleet.process(0), fleet.process(1)
+    assert await _ended(lambda: other.call("mcp:a:b", tool.make)) == "failed"
+    assert [await _ended(lambda: one.call("mcp:a:b", tool.make)) for _ in range(FAILURES)] == ["failed"] * FAILURES
+    assert await _ended(lambda: one.call("mcp:a:b", tool.make)) == "refused"
+    assert await _ended(lambda: other.call("mcp:a:b", tool.make)) == "failed"  # what it read is still kept
+    await asyncio.sleep(CACHED_S)
+    assert await _ended(lambda: other.call("mcp:a:b", tool.make)) == "refused"
+
+
+@in_virtual_time
+async def test_one_environment_probes_and_closes_the_circuit_after_three_successes():
+    fleet, tool = EnvironmentFleet(), _Tool(up=False)
+    one, other = fleet.process(0), fleet.process(1)
+    for _ in range(FAILURES):
+        await _ended(lambda: one.call("mcp:a:b", tool.make))
+    tool.up = True
+    await asyncio.sleep(RECOVERY_S)
+    assert await _ended(lambda: one.call("mcp:a:b", tool.make)) == "answered"
+    assert await _ended(lambda: other.call("mcp:a:b", tool.make)) == "refused"
+    for _ in range(SUCCESSES - 1):
+        assert await _ended(lambda: one.call("mcp:a:b", tool.make)) == "answered"
+    await asyncio.sleep(CACHED_S)
+    assert await _ended(lambda: other.call("mcp:a:b", tool.make)) == "answered"
