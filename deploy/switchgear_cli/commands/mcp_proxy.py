@@ -105,10 +105,10 @@ def mcp_proxy(
                 hint="Give one of them, without options of one server or of HTTP.",
             )
         kept = {
-            "--call-timeout": call_timeout,
+            "--call-timeout": None if call_timeout is None else f"{call_timeout:g}",
             "--terminal-after": terminal_after,
             "--policy-file": None if policy_file is None else policy_file.absolute(),
-            "--max-result": None if max_result == _MAX_RESULT else max_result,
+            "--max-result": None if max_result == _MAX_RESULT else f"{max_result:g}",
             "--log-level": log_level,
             "--log-format": log_format,
         }
@@ -223,6 +223,9 @@ def _rewrite(wrap: Path | None, unwrap: Path | None, options: Sequence[str]) -> 
     from switchgear_mcp.wrap import unwrap_file, wrap_file  # noqa: PLC0415
 
     if wrap is not None:
+        logging.getLogger("switchgear.mcp_proxy").setLevel(
+            logging.CRITICAL
+        )  # what a trial shows is printed for its server
         # By its path: clients with windows don't have the PATH of a shell.
         _report(wrap_file(wrap, own_command("mcp-proxy"), examined, options), "wrapped")
     elif unwrap is not None:
