@@ -144,7 +144,7 @@ class Either:
     ) -> None:
         self._receiver = receiver
         self._channel: Channel = Address(server, self, most, hidden, transport)
-        self._former = lambda: Sse(server, receiver, most, hidden, transport)
+        self._former: Callable[[], Sse] = lambda: Sse(server, receiver, most, hidden, transport)
         self._hello: tuple[Message, Mapping[str, str]] | None = None
         self._refused: asyncio.Future[Any] | None = None
         self._sending: asyncio.Future[Any] | None = None

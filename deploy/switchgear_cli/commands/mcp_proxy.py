@@ -223,9 +223,8 @@ def _rewrite(wrap: Path | None, unwrap: Path | None, options: Sequence[str]) -> 
     from switchgear_mcp.wrap import unwrap_file, wrap_file  # noqa: PLC0415
 
     if wrap is not None:
-        logging.getLogger("switchgear.mcp_proxy").setLevel(
-            logging.CRITICAL
-        )  # what a trial shows is printed for its server
+        # What a trial shows is printed for its server.
+        logging.getLogger("switchgear.mcp_proxy").setLevel(logging.CRITICAL)
         # By its path: clients with windows don't have the PATH of a shell.
         _report(wrap_file(wrap, own_command("mcp-proxy"), examined, options), "wrapped")
     elif unwrap is not None:
