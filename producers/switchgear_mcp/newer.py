@@ -160,7 +160,8 @@ class ForNewerClients:
             Exception: There is none.
         """
         request = rpc.request(self._number(), method, params)
-        answered = self._own[request.id] = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._own[request.id] = answered
         try:
             await self._inner.send(request, headers)
             return await answered
@@ -229,7 +230,7 @@ class ForNewerClients:
         question, asked, call.client = call.questions.popleft(), call.client, None
         state = self._number()
         self._asked[state] = call, question
-        wanted = {"method": question.method, "params": question.fields.get("params", {})}
+        wanted: dict[str, Any] = {"method": question.method, "params": question.fields.get("params", {})}
         result = {"resultType": "input_required", "inputRequests": {"input": wanted}, "requestState": state}
         await self._receiver.receive(asked.answer(result))
 
