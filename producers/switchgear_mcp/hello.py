@@ -77,7 +77,7 @@ async def discovered(link: ClientState, message: Message, headers: Mapping[str, 
 def _no_discovery(message: Message, error: Exception) -> Message:
     """Return the error after which a client makes a handshake, unless it has to log in first."""
     answer = no_answer(message, error)
-    if answer.challenge is None:
+    if answer.refusal is None:
         return message.error(rpc.METHOD_NOT_FOUND, str(error))
     return answer
 
