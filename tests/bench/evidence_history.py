@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from switchgear_api.replay.history import read_history
-from switchgear_schemas.wire import decode_execution
+from switchgear_schemas.wire import Execution, decode_execution
 
 AGENTS: Final = 20
 """Agents at a time, each in a process of its own."""
@@ -67,14 +67,14 @@ class Call:
 
 def agent_calls(history: Path, *, times: int = TIMES, seed: int = SEED) -> list[Call]:
     """Return the calls of agent runs with a made-up clock, in the order in which they are made."""
-    runs: dict[str, list[dict[str, Any]]] = {}
+    runs: dict[str, list[Execution]] = {}
     for line in read_history(history):
         assert line.event is not None, f"line {line.number} of {history} is no execution: {line.reason}"
-        runs.setdefault(line.event["session_id"], []).append(line.event)
+        runs.setdefault(line.event.session_id or "", []).append(line.event)
     draw = random.Random(seed)
     waiting = [(f"{number}-{session}", run) for number in range(times) for session, run in runs.items()]
     draw.shuffle(waiting)
-    agents: dict[str, tuple[str, list[dict[str, Any]]]] = {}
+    agents: dict[str, tuple[str, list[Execution]]] = {}
     found: list[Call] = []
     for number in range(min(AGENTS, len(waiting))):
         agents[f"agent-{number}"] = _next_run(waiting)
@@ -82,9 +82,9 @@ def agent_calls(history: Path, *, times: int = TIMES, seed: int = SEED) -> list[
         agent = draw.choice(list(agents))
         session, run = agents[agent]
         event = run.pop(0)
-        error = _text(event["error_message"]) if event["status"] != "success" else ""
+        error = _text(event.error_message) if event.status != "success" else ""
         began = len(found) * STEP_S
-        found.append(Call(began, event["tool_name"], 0.0, agent, agent, session, event["parameters_hash"], error))
+        found.append(Call(began, event.tool_name, 0.0, agent, agent, session, event.parameters_hash or "", error))
         if run:
             continue
         if waiting:
@@ -111,7 +111,7 @@ def busiest(calls: Iterable[Call], most: int) -> list[str]:
     return [tool for tool, _ in Counter(call.tool for call in calls).most_common(most)]
 
 
-def _next_run(waiting: list[tuple[str, list[dict[str, Any]]]]) -> tuple[str, list[dict[str, Any]]]:
+def _next_run(waiting: list[tuple[str, list[Execution]]]) -> tuple[str, list[Execution]]:
     session, run = waiting.pop()
     return session, list(run)
 

@@ -34,12 +34,15 @@ def draw(name: str, text: str, out: Path) -> Path | None:
     if drawing is None:
         return None
     try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 - only here, and it need not be installed
+        from matplotlib import rc_context  # noqa: PLC0415 - only here, and it need not be installed
+        from matplotlib.figure import Figure  # noqa: PLC0415 - as above
     except ImportError:
         return None
     figure = drawing(Figure, list(tables(text)))
-    path = out / (f"{name}.svg" if drawing is _benefit else f"{name}.png")
-    figure.savefig(path, dpi=110)
+    kind, metadata = ("svg", {"Date": None}) if drawing is _benefit else ("png", None)
+    path = out / f"{name}.{kind}"
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):  # the same figures make the same file
+        figure.savefig(path, dpi=110, metadata=metadata)
     return path
 
 

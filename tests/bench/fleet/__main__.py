@@ -1,6 +1,6 @@
 """How soon a fleet refuses a broken tool, what it wastes until then, and how it finds out that the tool is back.
 
-    python -m tests.bench.fleet [--mode real|simulated|both] [--processes 20] [--rounds 3] [--simulated 1000] [--simulated-rounds 5]
+    python -m tests.bench.fleet [--mode real|simulated|both] [--processes 20] [--rounds 3] [--simulated 1000] [--simulated-rounds 3]
                                 [--contenders switchgear,powertools] [--out bench-results]
 
 Each process calls a tool again and again. Then the tool breaks in one of eight ways (outages.py), and recovers. The processes note each
@@ -42,9 +42,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--mode", choices=("real", "simulated", "both"), default="both")
     parser.add_argument("--processes", type=int, default=20, help="Real processes.")
-    parser.add_argument("--rounds", type=int, default=3, help="Rounds with real processes: about 3.5 minutes each.")
+    parser.add_argument("--rounds", type=int, default=3, help="Rounds with real processes: about 3.3 minutes each.")
     parser.add_argument("--simulated", type=int, default=1_000, help="Simulated processes.")
-    parser.add_argument("--simulated-rounds", type=int, default=5, help="Rounds in virtual time.")
+    parser.add_argument("--simulated-rounds", type=int, default=3, help="Rounds in virtual time.")
     parser.add_argument("--contenders", type=lambda text: text.split(","), default=list(NAMES))
     parser.add_argument("--out", type=Path, default=REPOSITORY / "bench-results", help="For JSON and plots.")
     given = parser.parse_args(arguments)

@@ -12,6 +12,8 @@ from tests.bench.benefit.tokens import Spent
 URL = "https://api.anthropic.com/v1"
 VERSION = "2023-06-01"
 MOST_TOKENS = 2_048
+NOTHING = "(nothing)"
+"""The API takes no message without content."""
 _CACHED = {"cache_control": {"type": "ephemeral"}}
 
 
@@ -65,10 +67,10 @@ def _parts(message: Message) -> list[dict[str, Any]]:
         case Result(call_id, text):
             return [{"type": "tool_result", "tool_use_id": call_id, "content": text}]
         case Turn(text, calls):
-            said = [{"type": "text", "text": text}] if text else []
-            return said + [
+            used = [
                 {"type": "tool_use", "id": call.call_id, "name": call.name, "input": call.arguments} for call in calls
             ]
+            return [{"type": "text", "text": text or NOTHING}, *used] if text or not used else used
 
 
 def _spent(usage: dict[str, Any]) -> Spent:

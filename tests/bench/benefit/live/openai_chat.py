@@ -33,7 +33,7 @@ class OpenAIChat:
         answer = response.json()
         message = answer["choices"][0]["message"]
         calls = tuple(
-            ToolCall(call["id"], call["function"]["name"], json.loads(call["function"]["arguments"] or "{}"))
+            ToolCall(call["id"], call["function"]["name"], _arguments(call["function"]["arguments"]))
             for call in message.get("tool_calls") or ()
         )
         return Turn(message.get("content") or "", calls, _spent(answer.get("usage") or {}))
@@ -57,6 +57,15 @@ def _message(message: Message) -> dict[str, Any]:
                     for call in calls
                 ]
             return said
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    """Return the arguments of a call. Those that are no JSON object are none, and the tool says which it lacks."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _spent(usage: dict[str, Any]) -> Spent:

@@ -8,6 +8,8 @@ from typing import Final
 
 import httpx
 
+from tests.bench.benefit.arms import arms
+from tests.bench.benefit.faults import FAULTS
 from tests.bench.benefit.live import anthropic_messages, openai_chat
 from tests.bench.benefit.live.chat import Model, PatientModel
 
@@ -25,8 +27,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     of_live.add_argument("--url", default="", help="The endpoint's address, if it is another one.")
     of_live.add_argument("--agents", type=int, default=4, help="Agents that share the tools.")
     of_live.add_argument("--tasks", type=int, default=20, help="BFCL tasks, in each arm.")
-    of_live.add_argument("--arms", nargs="*", default=["nothing", "Switchgear", "Switchgear + fallback"], metavar="ARM")
-    of_live.add_argument("--fault", default="explicit, permanent", help="What is wrong with one tool all the time.")
+    of_live.add_argument(
+        "--arms",
+        nargs="*",
+        default=["nothing", "Switchgear", "Switchgear + fallback"],
+        choices=list(arms()),
+        metavar="ARM",
+        help=f"Some of {', '.join(arms())}.",
+    )
+    of_live.add_argument(
+        "--fault",
+        default="explicit, permanent",
+        choices=list(FAULTS),
+        metavar="FAULT",
+        help=f"What is wrong with one tool all the time: one of {'; '.join(FAULTS)}.",
+    )
     of_live.add_argument("--seed", type=int, default=0, help="Decides which tool, and which tasks.")
 
 

@@ -89,6 +89,14 @@ def test_a_fallback_does_the_task_although_the_tool_is_broken(kind):
     assert (outcome.exposed_done, outcome.broken_calls) == (1, 3)
 
 
+def test_a_tool_says_which_arguments_a_malformed_call_lacks(kind):
+    with scripted_endpoint([[("put", {})], []]) as endpoint:
+        given = _options(kind, endpoint.url, "--arms", "nothing", "--fault", "none")
+        outcome = asyncio.run(run_all(given, [_truth()], DESCRIBED))["nothing"]
+    assert outcome.done == 0
+    assert "missing 1 required positional argument" in json.dumps(endpoint.requests[-1])
+
+
 async def test_a_busy_endpoint_is_asked_again_and_one_that_refuses_is_not():
     class Busy:
         statuses: ClassVar = [529, 429, 401]
