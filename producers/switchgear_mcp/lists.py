@@ -22,6 +22,8 @@ KEYS: Final = {
     "resources/list": "resources",
     "resources/templates/list": "resourceTemplates",
 }
+LIST_LIMIT_S: Final = 8.0
+"""A list waits until a server has been starting for so long. Some clients give up after ten seconds."""
 FAILURES: Final = (ServerDownError, ServerSilentError, ServerStatusError, AnswerTooLargeError)
 _MOST_PAGES: Final = 100
 _MOST_ENTRIES: Final = 10_000
@@ -36,7 +38,9 @@ async def listed(link: ClientState, message: Message, headers: Mapping[str, str]
         return
     method = message.method or ""
     first = "cursor" not in message.params
-    if upstream.late and not upstream.down:  # the client must not wait again
+    if upstream.late:
+        await upstream.settled(LIST_LIMIT_S)
+    if upstream.late and not upstream.down:  # the client must not wait any longer
         await link.side.send(_known(link, upstream, message, first=first), message.id)
         return
 
@@ -196,6 +200,8 @@ async def _merged(link: ClientState, message: Message, headers: Mapping[str, str
 async def _part(link: ClientState, upstream: Upstream, method: str, headers: Mapping[str, str]) -> Sequence[Any]:
     """Return a server's whole list, with the names that clients know. Of a server that isn't there, the last one."""
     server = upstream.server.name
+    if upstream.late:
+        await upstream.settled(LIST_LIMIT_S)
     if upstream.late and not upstream.down:  # the others must not wait for it
         return _last(link, server, method)
     try:

@@ -238,6 +238,17 @@ class Upstream:
             self._refuse(method)
         return connection
 
+    async def settled(self, limit_s: float) -> None:
+        """Wait until a server that starts can be used, or until its start is longer ago than a limit."""
+        connection = self._connection
+        if connection is None:
+            return
+        left = connection.began + limit_s - asyncio.get_running_loop().time()
+        if left > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await connection.ready.wait()
+
     async def retry(self) -> None:
         """Try to reach a server that this client has not seen yet, unless the last failure is too recent."""
         with suppress(ServerDownError):
