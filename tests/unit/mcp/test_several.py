@@ -41,7 +41,7 @@ async def test_tools_and_prompts_have_the_names_of_their_servers_in_front_and_ca
     assert server(world, "two").asked("tools/call")[0]["params"] == {"name": "echo", "arguments": {"a": 1}}
     assert (await world.ask(4, "prompts/get", name="two_p"))["result"] == {"messages": []}
     assert server(world, "two").asked("prompts/get")[0]["params"]["name"] == "p"
-    assert world.outcomes[-1].circuit_id == "mcp:two:echo"
+    assert world.outcomes[-1].tool == "mcp:two:echo"
 
 
 @in_virtual_time
