@@ -22,6 +22,7 @@ from switchgear_schemas.settings import load_settings
 if TYPE_CHECKING:
     from switchgear_mcp.servers import Server
     from switchgear_mcp.wrap import Report
+    from switchgear_schemas.settings import Settings
 
 _MAX_RESULT: Final = 256.0
 _LOUD: Final = ("httpx2", "httpcore2")
@@ -116,7 +117,7 @@ def mcp_proxy(
         _rewrite(wrap, unwrap, [*options, *(f"--fallback={each}" for each in fallback)])
         return 0
     settings = load_settings(policy_file=policy_file, log_level=log_level, log_format=log_format)
-    configure_small_logging(settings)
+    _configure_logging(settings, serves_http=http is not None)
     given = Given(name, url or _variable("--url-env", url_env), (*header, *_variables(header_env)), env, forward_header)
     servers = _servers(words, given, config, only)
     address, chains = _host_and_port(http), _chains(fallback)
@@ -148,6 +149,15 @@ class Given:
     headers: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     forward: tuple[str, ...] = ()
+
+
+def _configure_logging(settings: Settings, *, serves_http: bool) -> None:
+    if serves_http:  # its server logs with structlog
+        from switchgear_cli.logs import configure_client_logging  # noqa: PLC0415 - takes memory
+
+        configure_client_logging(settings)
+    else:
+        configure_small_logging(settings)
 
 
 def _quiet_libraries() -> None:
