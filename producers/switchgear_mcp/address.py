@@ -203,12 +203,16 @@ class Address:
         if status == _NOT_FOUND and self._session is not None:
             await self._fail(number, SessionGoneError())
             return
-        with suppress(ValueError, httpx2.HTTPError, httpx2.StreamError, TooLargeError):
-            for found in parsed(await self._body(response)):
-                if "error" in found.fields and "jsonrpc" in found.fields and number is not None:
-                    await self._receiver.receive(found.changed(id=number), number)
-                    return
-        await self._fail(number, refused(self._server, response))
+        error = refused(self._server, response)
+        if number is not None and error.challenge is None:
+            with suppress(ValueError, httpx2.HTTPError, httpx2.StreamError, TooLargeError):
+                for found in parsed(await self._body(response)):
+                    if "error" in found.fields and "jsonrpc" in found.fields:
+                        answer = found.changed(id=number)
+                        answer.refusal = status, None
+                        await self._receiver.receive(answer, number)
+                        return
+        await self._fail(number, error)
 
     async def _body(self, response: httpx2.Response) -> bytes:
         pieces: list[bytes] = []

@@ -141,7 +141,7 @@ def failed_call(asked: Message, error: Exception) -> Message:
 def _with_challenge(answer: Message, error: Exception) -> Message:
     """Let a client over HTTP log in, if that is what the server wants."""
     if isinstance(error, ServerStatusError) and error.challenge is not None:
-        answer.challenge = error.status_code, error.challenge
+        answer.refusal = error.status_code, error.challenge
     return answer
 
 

@@ -70,6 +70,7 @@ class Connection:
     def __init__(self, upstream: Owner) -> None:
         self.upstream = upstream
         self.headers: Mapping[str, str] = NO_HEADERS
+        self.began = asyncio.get_running_loop().time()
         self.flights: dict[Id, Flight] = {}
         self.tokens: dict[Id, Flight] = {}
         self.greeting: asyncio.Future[Message] = asyncio.get_running_loop().create_future()

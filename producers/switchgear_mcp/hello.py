@@ -41,10 +41,17 @@ async def initialized(link: ClientState, message: Message, headers: Mapping[str,
     if upstream.refusal is not None and upstream.refusal.challenge is not None and link.side.logs_in:
         return no_answer(message, upstream.refusal)
     upstream.late = True
-    known = link.shared.known.get(upstream.server.name, "initialize")
-    if known is not None and str(rpc.plain(rpc.members(known).get("protocolVersion"))) <= _version(message):
+    known = _last(link, upstream, message)
+    if known is not None:
         return _with_list_changes(message.answer(known))
     return message.answer(_made_up(message, upstream))
+
+
+def _last(link: ClientState, upstream: Upstream, message: Message) -> Raw | None:
+    """Return what a server answered to the last handshake, None if this client may be too old for it."""
+    known = link.shared.known.get(upstream.server.name, "initialize")
+    version = rpc.plain(rpc.members(known).get("protocolVersion"))
+    return known if isinstance(version, str) and version <= _version(message) else None
 
 
 async def discovered(link: ClientState, message: Message, headers: Mapping[str, str]) -> Message:
@@ -70,7 +77,7 @@ async def discovered(link: ClientState, message: Message, headers: Mapping[str, 
 def _no_discovery(message: Message, error: Exception) -> Message:
     """Return the error after which a client makes a handshake, unless it has to log in first."""
     answer = no_answer(message, error)
-    if answer.challenge is None:
+    if answer.refusal is None:
         return message.error(rpc.METHOD_NOT_FOUND, str(error))
     return answer
 
@@ -118,10 +125,13 @@ def _together(link: ClientState, message: Message, answers: Sequence[Message | N
     """Return what several servers say about themselves as one answer."""
     known: list[dict[str, Raw]] = []
     for upstream, answer in zip(link.upstreams.values(), answers, strict=True):
-        if answer is None or "error" in answer.fields:
-            upstream.late = True
-        else:
+        if answer is not None and "result" in answer.fields:
+            link.shared.known.keep(upstream.server.name, "initialize", answer.fields["result"])
             known.append(rpc.members(answer.fields["result"]))
+            continue
+        upstream.late = True
+        last = _last(link, upstream, message)
+        known += [] if last is None else [rpc.members(last)]
     texts = [text for each in known if (text := rpc.plain(each.get("instructions")))]
     texts += [f"The server {each.server.name} {each.reason}." for each in link.upstreams.values() if each.down]
     versions = [version for each in known if isinstance(version := rpc.plain(each.get("protocolVersion")), str)]

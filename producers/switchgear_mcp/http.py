@@ -226,10 +226,8 @@ class HttpFront:
             ends = message is not None and message.is_answer
             if message is not None:
                 message = _restored(message, asked, sent)
-            if message is not None and message.challenge is not None and self._login is not None and not streaming:
-                status, challenge = message.challenge
-                value = self._login.challenge(challenge, request.origin).encode("latin-1", "replace")
-                await request.answer(status, message.line, [JSON, (b"www-authenticate", value)])
+            if message is not None and message.refusal is not None and not streaming:
+                await self._refuse(request, message, *message.refusal)
                 return True
             if message is not None and ends and modern and not streaming:
                 await request.answer(_status(message), message.line, [JSON, *headers])
@@ -240,6 +238,14 @@ class HttpFront:
             await request.more(b": ping\r\n\r\n" if message is None else _event(message), end=ends)
             if message is not None and ends:
                 return "error" in message.fields
+
+    async def _refuse(self, request: Request, message: Message, status: int, challenge: str | None) -> None:
+        """Answer with the status of the server, and with its challenge to log in."""
+        headers = [JSON]
+        if challenge is not None and self._login is not None:
+            value = self._login.challenge(challenge, request.origin)
+            headers.append((b"www-authenticate", value.encode("latin-1", "replace")))
+        await request.answer(status, message.line, headers)
 
     async def _stand(self, request: Request, session: _Session) -> None:
         """Send what a session's servers say by themselves, until the client ends the stream."""
@@ -277,9 +283,7 @@ def _restored(message: Message, asked: Message, sent: Message) -> Message:
     if asked is sent:
         return message
     if message.is_answer:
-        found = message.changed(id=asked.fields["id"])
-        found.challenge = message.challenge
-        return found
+        return message.changed(id=asked.fields["id"])
     if rpc.plain(message.meta.get(_SUBSCRIPTION)) == sent.id:
         meta = rpc.with_members(message.params["_meta"], **{_SUBSCRIPTION: asked.fields["id"]})
         return message.changed(params=rpc.with_members(message.fields["params"], _meta=meta))

@@ -22,6 +22,8 @@ KEYS: Final = {
     "resources/list": "resources",
     "resources/templates/list": "resourceTemplates",
 }
+LIST_LIMIT_S: Final = 8.0
+"""A list waits until a server has been starting for so long. Some clients give up after ten seconds."""
 FAILURES: Final = (ServerDownError, ServerSilentError, ServerStatusError, AnswerTooLargeError)
 _MOST_PAGES: Final = 100
 _MOST_ENTRIES: Final = 10_000
@@ -36,7 +38,9 @@ async def listed(link: ClientState, message: Message, headers: Mapping[str, str]
         return
     method = message.method or ""
     first = "cursor" not in message.params
-    if upstream.late and not upstream.down:  # the client must not wait again
+    if upstream.late:
+        await upstream.settled(LIST_LIMIT_S)
+    if upstream.late and not upstream.down:  # the client must not wait any longer
         await link.side.send(_known(link, upstream, message, first=first), message.id)
         return
 
@@ -123,8 +127,14 @@ async def refresh(link: ClientState, upstream: Upstream, headers: Mapping[str, s
     Raises:
         Exception: There is no list. See Upstream.request.
     """
-    server = upstream.server.name
     entries = await pages(upstream, "tools/list", headers)
+    if link.only is None:
+        link.shared.known.keep(upstream.server.name, "tools/list", rpc.raw({"tools": entries}))
+    return _taken(link, upstream.server.name, entries)
+
+
+def _taken(link: ClientState, server: str, entries: Sequence[Raw]) -> list[Raw]:
+    """Note the tools of a server. Return those that this client may use, with the names that it knows."""
     usable = link.shared.entries.usable(server, "tools/list", entries, strict=link.only is None)
     shown = [(link.shared.names.outer(server, name), name, entry) for name, entry in usable if name is not None]
     allowed = [(outer, name, entry) for outer, name, entry in shown if link.may_use(outer)]
@@ -188,26 +198,41 @@ async def _merged(link: ClientState, message: Message, headers: Mapping[str, str
 
 
 async def _part(link: ClientState, upstream: Upstream, method: str, headers: Mapping[str, str]) -> Sequence[Any]:
-    """Return a server's whole list, with the names that clients know."""
-    names, server = link.shared.names, upstream.server.name
-    place = server, method
+    """Return a server's whole list, with the names that clients know. Of a server that isn't there, the last one."""
+    server = upstream.server.name
+    if upstream.late:
+        await upstream.settled(LIST_LIMIT_S)
+    if upstream.late and not upstream.down:  # the others must not wait for it
+        return _last(link, server, method)
     try:
         if method == "tools/list":
-            found = await refresh(link, upstream, headers)
-        else:
-            entries = await pages(upstream, method, headers)
-            found = [entry for _, entry in link.shared.entries.usable(server, method, entries, strict=True)]
-        link.shared.parts[place] = found
+            return await refresh(link, upstream, headers)
+        entries = await pages(upstream, method, headers)
     except (ListError, *FAILURES) as error:
         if isinstance(error, ListError) and error.code == rpc.METHOD_NOT_FOUND:
             return []
         log.warning("%s of %s shows what was there before. %s", method, server, error)
-        found = link.shared.parts.get(place, [])
-        link.tools.setdefault(server, [name for entry in found if (name := _name(entry)) is not None])
+        return _last(link, server, method)
+    link.shared.known.keep(server, method, rpc.raw({KEYS[method]: entries}))
+    return _named(link, server, method, entries)
+
+
+def _last(link: ClientState, server: str, method: str) -> Sequence[Any]:
+    entries = rpc.elements(rpc.members(link.shared.known.get(server, method)).get(KEYS[method])) or []
+    if method != "tools/list":
+        return _named(link, server, method, entries)
+    found = _taken(link, server, entries)
+    link.stale.add(server)
+    return found
+
+
+def _named(link: ClientState, server: str, method: str, entries: Sequence[Raw]) -> Sequence[Any]:
+    """Return the entries of a list that can be shown, with the names that clients know, and note whose they are."""
+    names = link.shared.names
+    found = [entry for _, entry in link.shared.entries.usable(server, method, entries, strict=True)]
     if method == "prompts/list":
         return [rpc.with_members(entry, name=names.outer(server, _name(entry) or "")) for entry in found]
-    if method != "tools/list":
-        for entry in found:
-            fields = rpc.members(entry)
-            names.owns(server, str(rpc.plain(fields.get("uri") or fields.get("uriTemplate"))))
+    for entry in found:
+        fields = rpc.members(entry)
+        names.owns(server, str(rpc.plain(fields.get("uri") or fields.get("uriTemplate"))))
     return found

@@ -41,18 +41,18 @@ class Message:
         fields: Its members.
         id: The id, None if it has none.
         method: The method of a request or a notification, else None.
-        challenge: Of the answer to a request that was refused because it needs a login: the status of HTTP, and the header
-            ``WWW-Authenticate``. Else None.
+        refusal: Of the answer to a request that a server refused with a status of HTTP: the status, and the header
+            ``WWW-Authenticate`` if it needs a login. Else None.
     """
 
-    __slots__ = ("_line", "challenge", "fields", "id", "method")
+    __slots__ = ("_line", "fields", "id", "method", "refusal")
 
     def __init__(self, fields: Mapping[str, Raw], line: bytes | None = None) -> None:
         self.fields = fields
         method, number = fields.get("method"), fields.get("id")
         self.method: str | None = None if method is None else _text(method)
         self.id: Id = None if number is None else _id(number)
-        self.challenge: tuple[int, str] | None = None
+        self.refusal: tuple[int, str | None] | None = None
         self._line = line
 
     @property
@@ -84,7 +84,9 @@ class Message:
 
     def changed(self, **fields: Any) -> Message:
         """Return the message with other members, all others as they are."""
-        return Message({**self.fields, **{key: raw(value) for key, value in fields.items()}})
+        found = Message({**self.fields, **{key: raw(value) for key, value in fields.items()}})
+        found.refusal = self.refusal
+        return found
 
     def answer(self, result: Any) -> Message:
         """Return the answer to this request."""

@@ -144,10 +144,10 @@ class Either:
     ) -> None:
         self._receiver = receiver
         self._channel: Channel = Address(server, self, most, hidden, transport)
-        self._former = Sse(server, receiver, most, hidden, transport)
+        self._former: Callable[[], Sse] = lambda: Sse(server, receiver, most, hidden, transport)
         self._hello: tuple[Message, Mapping[str, str]] | None = None
         self._refused: asyncio.Future[Any] | None = None
-        self._sending: asyncio.Future[None] | None = None
+        self._sending: asyncio.Future[Any] | None = None
 
     async def run(self, opened: Callable[[], None]) -> None:
         """Serve with the transport that the server has."""
@@ -163,15 +163,15 @@ class Either:
             await asyncio.wait({first})
         assert self._hello is not None
         hello, headers = self._hello
-        self._channel = self._former
+        former = self._channel = self._former()
         try:
-            await self._former.run(lambda: self._again(hello, headers))
+            await former.run(lambda: self._again(hello, headers))
         except (ServerStatusError, httpx2.HTTPError):  # it has neither of them: the first error says more
             await self._receiver.fail(hello.id, self._refused.result())
             raise
 
     def _again(self, hello: Message, headers: Mapping[str, str]) -> None:
-        self._sending = asyncio.ensure_future(self._former.send(hello, headers))
+        self._sending = asyncio.ensure_future(self._channel.send(hello, headers))
 
     async def send(self, message: Message, headers: Mapping[str, str]) -> None:
         """Send a message."""

@@ -57,11 +57,9 @@ class Shared:
         self.calls = Calls(gear, self.names, terminal_after=terminal_after)
         self.entries = Entries()
         self.known = Known(servers, known_in)
-        """The last answers of servers to ``initialize``, and the first pages of the lists of the only one."""
+        """The last answers of servers to ``initialize``, and their lists: of the only one, the first pages."""
         self.annotated = BoundedDict[tuple[str, str], dict[tuple[str, ...], str]](_MOST_LISTS)
         """By server and tool, the arguments that headers of HTTP repeat."""
-        self.parts = BoundedDict[tuple[str, str], list[Raw]](_MOST_LISTS)
-        """The last list of each of several servers, for clients that come while it is down."""
 
 
 class ClientState:

@@ -21,6 +21,7 @@ from switchgear_mcp.connection import NO_HEADERS, Connection, Finish, Flight
 from switchgear_mcp.errors import ServerDownError, ServerStatusError, SessionGoneError
 from switchgear_mcp.hidden import Hidden
 from switchgear_mcp.message import Id, Message
+from switchgear_mcp.newer import ForNewerClients
 from switchgear_mcp.older import ForOlderClients
 from switchgear_mcp.servers import CommandServer, Server
 from switchgear_schemas.visible import sentence
@@ -76,7 +77,7 @@ def channel_of(server: Server, connection: Connection, most: int, hidden: Hidden
 
         return (Sse if server.sse else Either)(server, receiver, most, hidden)
 
-    return ForOlderClients(connection, inner)
+    return ForNewerClients(connection, lambda receiver: ForOlderClients(receiver, inner))
 
 
 class Upstream:
@@ -236,6 +237,17 @@ class Upstream:
             await connection.gone.wait()
             self._refuse(method)
         return connection
+
+    async def settled(self, limit_s: float) -> None:
+        """Wait until a server that starts can be used, or until its start is longer ago than a limit."""
+        connection = self._connection
+        if connection is None:
+            return
+        left = connection.began + limit_s - asyncio.get_running_loop().time()
+        if left > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await connection.ready.wait()
 
     async def retry(self) -> None:
         """Try to reach a server that this client has not seen yet, unless the last failure is too recent."""

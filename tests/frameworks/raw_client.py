@@ -107,8 +107,8 @@ class _Http:
         headers = dict(self._headers)
         if version := meta.get("io.modelcontextprotocol/protocolVersion"):
             headers |= {"mcp-protocol-version": version, "mcp-method": message["method"]}
-            if name := message["params"].get("name") or message["params"].get("uri"):
-                headers["mcp-name"] = name
+            name = message["params"].get("name") or message["params"].get("uri")
+            headers |= {"mcp-name": name} if isinstance(name, str) else {}
         return await self._client.post(self._url, content=json.dumps(message).encode(), headers=headers)
 
 

@@ -6,15 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-FROM_PYPI: Final = (
-    "mcp-server-time==2026.10.19",
-    "mcp-server-git==2026.10.19",
-    "mcp-server-fetch==2026.10.24",
-    "mcp-server-sqlite==2025.4.25",
-)
+FROM_PYPI: Final = ("mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19", "mcp-server-fetch==2026.10.24")
+OLDER: Final = ("mcp-server-sqlite==2025.4.25", "mcp<2")
+"""An archived server, which needs an older SDK."""
 FROM_NPM: Final = (
     "@modelcontextprotocol/server-everything@2026.8.31",
     "@modelcontextprotocol/server-filesystem@2026.8.31",
@@ -29,15 +27,15 @@ FROM_NPM: Final = (
 _LIMIT_S: Final = 300
 
 
-def install_python(folder: Path) -> Path:
-    """Install the servers from PyPI into an environment of their own. Return the folder with their commands."""
-    target = folder / "python"
+def install_python(folder: Path, packages: Sequence[str] = FROM_PYPI, name: str = "python") -> Path:
+    """Install servers from PyPI into an environment of their own. Return the folder with their commands."""
+    target = folder / name
     if uv := os.environ.get("UV") or shutil.which("uv"):
         _run(uv, "venv", "-q", "--python", sys.executable, str(target))
-        _run(uv, "pip", "install", "-q", "--python", str(target / "bin/python"), *FROM_PYPI)
+        _run(uv, "pip", "install", "-q", "--python", str(target / "bin/python"), *packages)
     else:
         _run(sys.executable, "-m", "venv", str(target))
-        _run(str(target / "bin/pip"), "install", "-q", *FROM_PYPI)
+        _run(str(target / "bin/pip"), "install", "-q", *packages)
     return target / "bin"
 
 

@@ -1,7 +1,7 @@
 """Ten servers answer behind the proxy byte for byte as they do without it: over both transports, in all versions of MCP.
 
-A client without an SDK sends recorded requests. The named differences are those of the page: the list of tools may change, the space
-between the members of a message, and the answer of a server that is silent for three seconds.
+A client without an SDK sends recorded requests. The named differences are those of the page: the list of tools may change, an error
+without an id gets that of its request, the space between the members of a message, and the answer of a server that is silent for long.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pytest
 from switchgear_cli.local.ports import any_free_port
 from tests.frameworks.proxies import PROXY, ROOT, running
 from tests.frameworks.raw_client import Members, Wire, over_http, over_stdio
-from tests.frameworks.real_servers import install_node, install_python
+from tests.frameworks.real_servers import OLDER, install_node, install_python
 
 pytestmark = [pytest.mark.timeout(550), pytest.mark.deep]
 HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -83,7 +83,7 @@ SERVERS = {
         [called("fetch", url="{page}"), called("fetch", url="http://127.0.0.1:1/"), ("prompts/get", {"name": "fetch"})],
     ),
     "sqlite": Server(
-        ("{python}/mcp-server-sqlite", "--db-path", "{folder}/a.db"),
+        ("{older}/mcp-server-sqlite", "--db-path", "{folder}/a.db"),
         [
             called("create_table", query="CREATE TABLE a (n REAL, t TEXT)"),
             called("write_query", query="INSERT INTO a VALUES (1e5, 'é'), (NULL, '\u2028')"),
@@ -153,6 +153,7 @@ def places(tmp_path_factory):
     folder = tmp_path_factory.mktemp("servers")
     return {
         "python": str(install_python(folder)),
+        "older": str(install_python(folder, OLDER, "older")),
         "modules": str(install_node(folder) / "node_modules"),
         "node": shutil.which("node"),
         "own_python": sys.executable,
@@ -224,8 +225,9 @@ def with_lists_that_change(answer: Members) -> Any:
 
 def check(direct: Sequence[Members], through: Sequence[Members], where: str) -> None:
     """Compare the answers of a server with those behind the proxy."""
-    assert {key: json.loads(value) for key, value in through[0].items()} == with_lists_that_change(direct[0]), where
-    for before, after in zip(direct[1:], through[1:], strict=True):
+    named = [each | {"id": b"%d" % number} if each["id"] == b"null" else each for number, each in enumerate(direct)]
+    assert {key: json.loads(value) for key, value in through[0].items()} == with_lists_that_change(named[0]), where
+    for before, after in zip(named[1:], through[1:], strict=True):
         assert after == before, where
 
 

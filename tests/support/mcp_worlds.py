@@ -40,7 +40,7 @@ class PlayedServer:
         if self._end.is_set():
             raise ConnectionResetError
         self.got.append(message.line)
-        answer = self._world.answers.get(message.method)
+        answer = self._world.own.get(self.name, self._world.answers).get(message.method)
         if isinstance(answer, Exception):
             await self.fail(message.id, answer)
         elif message.is_request and answer is not None:
@@ -97,6 +97,8 @@ class World:
     def __init__(self, policy=FIVE, names=("small",), **options):
         self.now, self.up = 0.0, True
         self.answers = dict(ANSWERS)
+        self.own = {}
+        """By the name of one of several servers, its answers in place of the others'."""
         self.connections, self.outcomes, self.seen = [], [], []
         gear = local_client(
             lambda: self.now, local_policies=policy, hooks=[FunctionHooks(on_outcome=self.outcomes.append)]

@@ -22,6 +22,7 @@ from switchgear_schemas.settings import load_settings
 if TYPE_CHECKING:
     from switchgear_mcp.servers import Server
     from switchgear_mcp.wrap import Report
+    from switchgear_schemas.settings import Settings
 
 _MAX_RESULT: Final = 256.0
 _LOUD: Final = ("httpx2", "httpcore2")
@@ -105,10 +106,10 @@ def mcp_proxy(
                 hint="Give one of them, without options of one server or of HTTP.",
             )
         kept = {
-            "--call-timeout": call_timeout,
+            "--call-timeout": None if call_timeout is None else f"{call_timeout:g}",
             "--terminal-after": terminal_after,
             "--policy-file": None if policy_file is None else policy_file.absolute(),
-            "--max-result": None if max_result == _MAX_RESULT else max_result,
+            "--max-result": None if max_result == _MAX_RESULT else f"{max_result:g}",
             "--log-level": log_level,
             "--log-format": log_format,
         }
@@ -116,7 +117,7 @@ def mcp_proxy(
         _rewrite(wrap, unwrap, [*options, *(f"--fallback={each}" for each in fallback)])
         return 0
     settings = load_settings(policy_file=policy_file, log_level=log_level, log_format=log_format)
-    configure_small_logging(settings)
+    _configure_logging(settings, serves_http=http is not None)
     given = Given(name, url or _variable("--url-env", url_env), (*header, *_variables(header_env)), env, forward_header)
     servers = _servers(words, given, config, only)
     address, chains = _host_and_port(http), _chains(fallback)
@@ -148,6 +149,15 @@ class Given:
     headers: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     forward: tuple[str, ...] = ()
+
+
+def _configure_logging(settings: Settings, *, serves_http: bool) -> None:
+    if serves_http:  # its server logs with structlog
+        from switchgear_cli.logs import configure_client_logging  # noqa: PLC0415 - takes memory
+
+        configure_client_logging(settings)
+    else:
+        configure_small_logging(settings)
 
 
 def _quiet_libraries() -> None:
@@ -223,6 +233,8 @@ def _rewrite(wrap: Path | None, unwrap: Path | None, options: Sequence[str]) -> 
     from switchgear_mcp.wrap import unwrap_file, wrap_file  # noqa: PLC0415
 
     if wrap is not None:
+        # What a trial shows is printed for its server.
+        logging.getLogger("switchgear.mcp_proxy").setLevel(logging.CRITICAL)
         # By its path: clients with windows don't have the PATH of a shell.
         _report(wrap_file(wrap, own_command("mcp-proxy"), examined, options), "wrapped")
     elif unwrap is not None:

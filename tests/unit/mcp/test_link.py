@@ -168,6 +168,7 @@ async def test_a_server_that_is_silent_holds_the_handshake_three_seconds_and_is_
     assert loop.time() - began < 4
     assert "has not answered yet" in answer["result"]["instructions"]
     assert (await world.ask(1, "tools/list"))["result"] == {"tools": []}
+    assert loop.time() - began < 9
     await asyncio.sleep(3600)
     assert len(world.connections) == 1, "it may wait for a login"
     await world.server.say({"id": "hello"} | ANSWERS["initialize"])
@@ -176,6 +177,17 @@ async def test_a_server_that_is_silent_holds_the_handshake_three_seconds_and_is_
     assert json.loads(world.seen[0])["method"] == "notifications/tools/list_changed"
     world.answers = dict(ANSWERS)
     assert (await world.ask(2, "tools/list"))["result"] == {"tools": TOOLS}
+
+
+@in_virtual_time
+async def test_the_list_of_a_server_that_needs_five_seconds_to_start_is_complete(world):
+    world.answers = {}
+    await world.hello()
+    await world.tell({"id": 1, "method": "tools/list"})
+    await asyncio.sleep(2)
+    world.answers = dict(ANSWERS)
+    await world.server.say({"id": "hello"} | ANSWERS["initialize"])
+    assert (await world.answer(1))["result"] == {"tools": TOOLS}
 
 
 @in_virtual_time

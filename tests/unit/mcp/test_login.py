@@ -8,6 +8,7 @@ import httpx
 import httpx2
 import pytest
 
+from switchgear_mcp.address import Address
 from switchgear_mcp.errors import ServerStatusError
 from switchgear_mcp.front import Front
 from switchgear_mcp.http import PATH
@@ -118,3 +119,30 @@ async def test_a_server_that_wants_a_login_is_a_401_for_a_client_over_http_and_a
     stdio = World()
     stdio.answers["initialize"] = error
     assert "It wants a login" in (await stdio.hello())["result"]["instructions"]
+
+
+async def test_the_status_of_a_server_that_refuses_in_json_rpc_passes_and_a_challenge_is_more_than_its_body():
+    world = World()
+    app, _ = Front("127.0.0.1:8765", AccessSettings(), [SERVER]).app(world.proxy)
+    headers = {
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "vendor/x",
+    }
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    asked = {"jsonrpc": "2.0", "id": "a", "method": "vendor/x", "params": {"_meta": meta}}
+    body = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}'
+
+    def respond(request):
+        challenge = {"www-authenticate": CHALLENGE} if b'"login"' in request.content else {}
+        return httpx2.Response(409 if not challenge else 401, headers=challenge, stream=httpx2.ByteStream(body))
+
+    world.proxy._given["make"] = lambda server, receiver, most, hidden: Address(
+        SERVER, receiver, most, hidden, httpx2.MockTransport(respond)
+    )
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=HERE) as client:
+        refused = await client.post(PATH, json=asked, headers=headers)
+        assert (refused.status_code, refused.json()["id"], refused.json()["error"]["message"]) == (409, "a", "no")
+        asked["params"]["login"] = 1
+        assert (await client.post(PATH, json=asked, headers=headers)).status_code == 401
+    await world.proxy.close()
