@@ -27,7 +27,8 @@ def probes_of(
 
     async def ready() -> State:
         try:
-            answered = await asyncio.wait_for(store.ping(), _PING_LIMIT_S)
+            async with asyncio.timeout(_PING_LIMIT_S):
+                answered = await store.ping()
         except TimeoutError:
             answered = False
         return checked({"store": answered, **({} if readiness is None else readiness())})

@@ -70,13 +70,15 @@ class SqlRoute(Handlers):
         Rights.of(request).check_unrestricted("SQL, which reaches every row,")
         body = await json_body(request, SqlBody, _SAMPLE)
         try:
-            await asyncio.wait_for(self._running.acquire(), self._wait_s)
+            async with asyncio.timeout(self._wait_s):
+                await self._running.acquire()
         except TimeoutError:
             raise BusyError("Too many queries are running.", hint="Try again in a few seconds.") from None
         work = asyncio.ensure_future(asyncio.to_thread(self._answer, body.query, fmt))
         work.add_done_callback(self._done)
         queries = 1 if fmt == "json" else 2  # the second one counts the rows
-        return await asyncio.wait_for(asyncio.shield(work), queries * self._answer_s)
+        async with asyncio.timeout(queries * self._answer_s):
+            return await asyncio.shield(work)
 
     def _answer(self, query: str, fmt: str) -> Response:
         if fmt in _FILES:

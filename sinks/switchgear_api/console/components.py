@@ -99,7 +99,8 @@ class Components:
 
     async def _ask_store(self) -> bool:
         try:
-            return await asyncio.wait_for(self._store.ping(), _STORE_LIMIT_S)
+            async with asyncio.timeout(_STORE_LIMIT_S):
+                return await self._store.ping()
         except TimeoutError:
             return False
 

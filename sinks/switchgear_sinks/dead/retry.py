@@ -66,7 +66,8 @@ class Retry:
             **self._connection.options(), acks="all", enable_idempotence=True, max_request_size=6 * MAX_EVENT_BYTES
         )
         try:
-            await asyncio.wait_for(producer.start(), _START_LIMIT_S)
+            async with asyncio.timeout(_START_LIMIT_S):
+                await producer.start()
         except (KafkaError, OSError, TimeoutError) as error:
             await producer.stop()
             raise self._unavailable(error) from error

@@ -82,9 +82,10 @@ class Database:
     async def _call(self, method: str, limit_s: float, *args: Any, **kwargs: Any) -> Any:
         bound = getattr(self.client, method)
         if inspect.iscoroutinefunction(bound):
-            return await asyncio.wait_for(bound(*args, **kwargs), limit_s)
-        async with self._turn:
-            return await asyncio.wait_for(asyncio.to_thread(bound, *args, **kwargs), limit_s)
+            async with asyncio.timeout(limit_s):
+                return await bound(*args, **kwargs)
+        async with self._turn, asyncio.timeout(limit_s):
+            return await asyncio.to_thread(bound, *args, **kwargs)
 
 
 def _aware(value: Any) -> Any:

@@ -70,7 +70,8 @@ class Store:
         if self.location.folder is not None:
             self._folder = folder_lock.acquire(self.location.folder, forget_tokens_without_data)
         try:
-            await asyncio.wait_for(asyncio.to_thread(self._prepare, create=create), 4 * self._connect_timeout_s + 20)
+            async with asyncio.timeout(4 * self._connect_timeout_s + 20):
+                await asyncio.to_thread(self._prepare, create=create)
         except Exception as error:
             await self.close()
             if not isinstance(error, (ClickHouseError, OSError, TimeoutError)):
@@ -131,7 +132,8 @@ class Store:
     async def ping(self) -> bool:
         """Return whether ClickHouse answers ``SELECT 1``."""
         try:
-            await asyncio.wait_for(self.query("SELECT 1"), self._connect_timeout_s)
+            async with asyncio.timeout(self._connect_timeout_s):
+                await self.query("SELECT 1")
         except (ClickHouseError, OSError, TimeoutError):
             return False
         return True

@@ -19,6 +19,9 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 Commit = Callable[[dict[Any, Any]], Awaitable[None]]
 
 
+_ENDED: Final = "this process commits no more"
+
+
 class LostPartitionError(Exception):
     """This process no longer owns the partitions. Their next owners finish the batch."""
 
@@ -34,27 +37,41 @@ class Commits:
         self._commit = commit
         self._waiting: list[tuple[Offsets, asyncio.Future[None]]] = []
         self._wake = asyncio.Event()
+        self._open: set[asyncio.Future[None]] = set()
+        self._ended = False
 
     async def submit(self, offsets: Offsets) -> None:
         """Commit, and return when the broker has all of ``offsets``. Each partition may have one call at a time.
 
         Raises:
-            LostPartitionError: The group has a newer generation without this process.
+            LostPartitionError: The group has a newer generation without this process, or :meth:`run` has ended.
         """
+        if self._ended:
+            raise LostPartitionError(_ENDED)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((offsets, done))
         self._wake.set()
-        await done
+        self._open.add(done)
+        try:
+            await done
+        finally:
+            self._open.discard(done)
 
     async def run(self) -> None:
-        """Send commits until cancelled."""
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            waiting, self._waiting = [each for each in self._waiting if not each[1].done()], []
-            if waiting and not await self._send(waiting):
-                for each in waiting:  # the loss of one batch's partitions must not fail the others
-                    await self._send([each], last_try=True)
+        """Send commits until cancelled. From then on nobody waits for one: a task that a cancellation did not reach must end, too."""
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                waiting, self._waiting = [each for each in self._waiting if not each[1].done()], []
+                if waiting and not await self._send(waiting):
+                    for each in waiting:  # the loss of one batch's partitions must not fail the others
+                        await self._send([each], last_try=True)
+        finally:
+            self._ended = True
+            for done in self._open:
+                if not done.done():
+                    done.set_exception(LostPartitionError(_ENDED))
 
     async def _send(self, waiting: list[tuple[Offsets, asyncio.Future[None]]], *, last_try: bool = False) -> bool:
         failure: Exception | None = None

@@ -119,6 +119,7 @@ class RangeReader:
 
 async def _position(consumer: Any, place: TopicPartition) -> int | None:
     try:
-        return int(await asyncio.wait_for(consumer.position(place), _POSITION_LIMIT_S))
+        async with asyncio.timeout(_POSITION_LIMIT_S):
+            return int(await consumer.position(place))
     except (TimeoutError, IllegalStateError):  # not known yet
         return None

@@ -144,7 +144,8 @@ class TopicWriter:
                 continue
             self._fed.clear()
             try:
-                await asyncio.wait_for(self._fed.wait(), due_in)
+                async with asyncio.timeout(due_in):
+                    await self._fed.wait()
             except TimeoutError:
                 continue
         return None

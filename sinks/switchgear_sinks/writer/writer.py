@@ -224,7 +224,8 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         """Look whether the store lacks what the group has read. Say so, once per start."""
         numbers = {topic: self._consumer.partitions_for_topic(topic) or () for topic in self._inserters}
         everywhere = [TopicPartition(topic, number) for topic, found in numbers.items() for number in found]
-        begins = await asyncio.wait_for(self._consumer.beginning_offsets(everywhere), _BEGINS_LIMIT_S)
+        async with asyncio.timeout(_BEGINS_LIMIT_S):
+            begins = await self._consumer.beginning_offsets(everywhere)
         await self._history.begin(await self._committed.read(everywhere), begins)
         lacking = self._show_lacking()
         if lacking and not self._rewind:
@@ -251,7 +252,8 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         self._rewinds_later = self._rewind and any(at.pending is not None for at in lacking.values())
         if not self._rewind or not lacking or self._rewinds_later:
             return committed
-        begins = await asyncio.wait_for(self._consumer.beginning_offsets([*lacking]), _BEGINS_LIMIT_S)
+        async with asyncio.timeout(_BEGINS_LIMIT_S):
+            begins = await self._consumer.beginning_offsets([*lacking])
         back = {}
         for partition, at in lacking.items():
             before = self._history.lacks_before(partition)
@@ -368,7 +370,8 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         if not gaps:
             return
         try:
-            begins = await asyncio.wait_for(self._consumer.beginning_offsets([*gaps]), _BEGIN_LIMIT_S)
+            async with asyncio.timeout(_BEGIN_LIMIT_S):
+                begins = await self._consumer.beginning_offsets([*gaps])
         except (KafkaError, TimeoutError) as error:
             log.warning("gaps in the log can't be explained", reason=str(error) or type(error).__name__)
             return
@@ -407,7 +410,8 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
 
     async def _position(self, partition: TopicPartition) -> int | None:
         try:
-            return int(await asyncio.wait_for(self._consumer.position(partition), _POSITION_LIMIT_S))
+            async with asyncio.timeout(_POSITION_LIMIT_S):
+                return int(await self._consumer.position(partition))
         except (TimeoutError, IllegalStateError):  # not known yet, or just revoked
             return None
 

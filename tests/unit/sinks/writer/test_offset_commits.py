@@ -93,3 +93,20 @@ async def test_commit_of_a_cancelled_caller_is_not_sent() -> None:
     await asyncio.sleep(0.01)
     assert coordinator.requests == []
     running.cancel()
+
+
+async def test_nobody_waits_for_a_commit_after_the_last_one() -> None:
+    coordinator = Coordinator()
+    coordinator.open.clear()
+    commits = Commits(coordinator.commit)
+    running = asyncio.create_task(commits.run())
+    early = asyncio.create_task(commits.submit({ONE: OffsetAndMetadata(1, "")}))
+    while not coordinator.requests:  # noqa: ASYNC110 - the coordinator is a list
+        await asyncio.sleep(0)
+    running.cancel()
+    async with asyncio.timeout(5):
+        with pytest.raises(LostPartitionError):
+            await early
+        with pytest.raises(LostPartitionError):
+            await commits.submit({TWO: OffsetAndMetadata(2, "")})
+    assert [set(request) for request in coordinator.requests] == [{ONE}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -459,3 +459,24 @@ async def test_the_death_of_a_task_is_noticed(committed: Committed) -> None:
             while not world.failures:  # noqa: ASYNC110 - a list has no event
                 await asyncio.sleep(0.001)
         assert [str(each) for each in world.failures] == ["a mistake"]
+
+
+async def test_a_replay_that_a_cancellation_does_not_reach_commits_nothing_and_ends() -> None:
+    """A library may lose it: `asyncio.wait_for` does in Python 3.11, in the moment of a result."""
+    world = World()
+    asked = asyncio.Event()
+
+    async def deaf(_topic: str, intent: Intent, _own: Collection[int]) -> Replayed:
+        asked.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return Replayed(records(b"a"), {each.partition: each.last + 1 for each in intent.ranges})
+
+    world.read = deaf  # type: ignore[method-assign]
+    pending = Intent.naming([Range(3, 0, 0, NOON_MS)])
+    assignment = assignment_of(world, {HERE: Committed(0, pending)})
+    await asked.wait()
+    async with asyncio.timeout(5):
+        await assignment.end(0.0)
+    assert world.said == []
+    assert world.failures == []
