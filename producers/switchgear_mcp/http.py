@@ -226,8 +226,7 @@ class HttpFront:
             ends = message is not None and message.is_answer
             if message is not None:
                 message = _restored(message, asked, sent)
-            if message is not None and message.refusal is not None and not streaming:
-                await self._refuse(request, message, *message.refusal)
+            if message is not None and not streaming and await self._refuse(request, message):
                 return True
             if message is not None and ends and modern and not streaming:
                 await request.answer(_status(message), message.line, [JSON, *headers])
@@ -239,13 +238,19 @@ class HttpFront:
             if message is not None and ends:
                 return "error" in message.fields
 
-    async def _refuse(self, request: Request, message: Message, status: int, challenge: str | None) -> None:
-        """Answer with the status of the server, and with its challenge to log in."""
-        headers = [JSON]
+    async def _refuse(self, request: Request, message: Message) -> bool:
+        """Answer with the status with which the server refused, and with its challenge to log in. Return whether it did.
+
+        If clients log in at the proxy itself, a challenge would be about the wrong login.
+        """
+        if message.refusal is None or (message.refusal[1] is not None and self._login is None):
+            return False
+        (status, challenge), headers = message.refusal, [JSON]
         if challenge is not None and self._login is not None:
             value = self._login.challenge(challenge, request.origin)
             headers.append((b"www-authenticate", value.encode("latin-1", "replace")))
         await request.answer(status, message.line, headers)
+        return True
 
     async def _stand(self, request: Request, session: _Session) -> None:
         """Send what a session's servers say by themselves, until the client ends the stream."""
