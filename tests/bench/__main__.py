@@ -2,8 +2,8 @@
 
     python -m tests.bench [NAMES…] [--list] [--out DIR]
 
-Each runs as a process of its own. If one fails, the next still runs, and the exit code is 1. All of them take about forty minutes on two
-cores. ``run.json`` has the machine, the versions, the date, and how long each took.
+Each runs as a process of its own. If one fails, the next still runs, and the exit code is 1. ``run.json`` has the machine, the versions,
+the date, and how long each took.
 """
 
 from __future__ import annotations

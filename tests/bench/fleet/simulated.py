@@ -48,8 +48,10 @@ def _trial(job: tuple[str, int, int, int]) -> dict[str, Any]:
 
 def run(names: list[str], processes: int, rounds: int, cores: int) -> list[dict[str, Any]]:
     """Simulate every contender in every outage, with the same seeds."""
-    jobs = [
-        (name, number, processes, seed) for seed in range(rounds) for number in range(len(OUTAGES)) for name in names
-    ]
+    found: list[dict[str, Any]] = []
     with ProcessPoolExecutor(cores) as pool:
-        return list(pool.map(_trial, jobs))
+        for seed in range(rounds):
+            jobs = [(name, number, processes, seed) for number in range(len(OUTAGES)) for name in names]
+            found += pool.map(_trial, jobs)
+            print(f"<!-- round {seed + 1} of {rounds} in virtual time -->", flush=True)
+    return found
