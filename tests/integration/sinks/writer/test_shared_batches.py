@@ -106,12 +106,14 @@ async def test_two_owners_that_replay_a_batch_at_once_store_it_once(
 
     monkeypatch.setattr(RangeReader, "__call__", read_together)
     limits = WriterLimits(batch_rows=2_000, batch_age_s=0.05, finish_s=0.05)
-    async with sinking(here, limits=limits) as first, sinking(here, first.store, limits=limits) as second:
-        await first.until_committed(here)
-        await assert_exact(first.store, good(here))
-        assert sorted(number for each in owned for number in each) == list(range(here.topic_partitions))
-        assert second.metric("switchgear_sink_replayed_batches_total") == 1
-        assert first.metric("switchgear_sink_replayed_batches_total") == 2
+    async with sinking(here, limits=limits) as first:
+        await until(lambda: _replays(first), "replaying everything")
+        async with sinking(here, first.store, limits=limits) as second:
+            await first.until_committed(here)
+            await assert_exact(first.store, good(here))
+            assert sorted(number for each in owned for number in each) == list(range(here.topic_partitions))
+            assert second.metric("switchgear_sink_replayed_batches_total") == 1
+            assert first.metric("switchgear_sink_replayed_batches_total") == 2
     letters = await dead_letters(here)
     assert set(letters) == {(each.partition, FIRST + 5) for each in intent.ranges}
 
@@ -138,6 +140,10 @@ async def test_partitions_that_wait_together_are_one_insert(here: Settings) -> N
         await sink.until_committed(here)
         await assert_exact(sink.store, 5 * here.topic_partitions)
         assert sink.metric("switchgear_sink_batches_total", table="tool_metrics") == 1
+
+
+async def _replays(sink: Sinking) -> bool:
+    return sink.metric("switchgear_sink_replayed_batches_total") == 1
 
 
 async def _ready(sink: Sinking) -> bool:
