@@ -8,7 +8,7 @@ import { FleetCircuits } from "./guard/fleet-circuits.js";
 import { GatewayHttp, type Fetch, type TokenSource } from "./wire/http.js";
 import { sendLast } from "./wire/last-requests.js";
 import { endsIoWithRequest, onEnd } from "./wire/process.js";
-import { pause, type Clock } from "./wire/timing.js";
+import { poll, type Clock } from "./wire/timing.js";
 import type { Warnings } from "./wire/warnings.js";
 
 /** How long a flush takes if nobody says otherwise, in seconds. */
@@ -163,10 +163,13 @@ export class Connection {
   #waits(count: number): void {
     const { warnings } = this;
     if (this.#waitUntil !== undefined) {
-      const sent = pause(LINGER_S).then(() => this.flush(FLUSH_S));
-      warnings.attempt("waitUntil failed; the events wait for the next request", () => this.#waitUntil!(sent));
+      const sent = poll(LINGER_S, () => false).then(
+        () => this.flush(FLUSH_S),
+        () => {}, // no request, so no timers
+      );
+      warnings.attempt("waitUntil failed; events wait", () => this.#waitUntil!(sent));
     } else if (count >= MOST_IN_BATCH) {
-      warnings.warn("events wait: call `ctx.waitUntil(gear.flush())` in each request, or give waitUntil to the client");
+      warnings.warn("events wait: call `ctx.waitUntil(gear.flush())` in each request");
       void Promise.resolve().then(() => this.flush(FLUSH_S)); // not within the report that made the event
     }
   }

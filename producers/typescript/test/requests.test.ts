@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
+import { promisify } from "node:util";
 import { CircuitOpenError, Switchgear, type SwitchgearOptions } from "../src/index.js";
 import { inSeconds, record, TestGateway, until, type Json } from "./support/gateway.js";
 import { TestClock } from "./support/clock.js";
+import { PACKAGE } from "./support/scenarios.js";
 
 let gateway: TestGateway;
 let clock: TestClock;
@@ -48,6 +52,21 @@ describe("a client that works within requests alone", () => {
     }
     assert.equal(gateway.openStreams, 0);
     assert.deepEqual(gear.status().emitter, { buffered: 0, sent: 2, dropped: 0, lastError: null });
+  });
+
+  it("a Node process waits for what waitUntil gets", async () => {
+    const script = `
+      import { Switchgear } from ${JSON.stringify(join(PACKAGE, "dist", "index.js"))};
+      let work;
+      const gear = new Switchgear({ url: ${JSON.stringify(gateway.url)}, waitUntil: (promise) => void (work = promise) });
+      await gear.call("search", () => 1);
+      console.log(await work);`;
+    const args = ["--input-type=module", "-e", script];
+    assert.equal(
+      await promisify(execFile)(process.execPath, args, { timeout: 120_000 }).then(({ stdout }) => stdout),
+      "true\n",
+    );
+    assert.deepEqual(arrived(), ["search"]);
   });
 
   it("the calls of one request go together", async () => {
