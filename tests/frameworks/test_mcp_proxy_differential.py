@@ -205,7 +205,10 @@ async def conversation(wire: Wire, version: str, asked: Sequence[tuple[str, Mapp
     if version == MODERN:
         key = "io.modelcontextprotocol/"
         meta = {"_meta": {f"{key}protocolVersion": version, f"{key}clientInfo": client, f"{key}clientCapabilities": {}}}
-        first = await wire.ask({"jsonrpc": "2.0", "id": 0, "method": "server/discover", "params": meta})
+        discover = {"jsonrpc": "2.0", "id": 0, "method": "server/discover", "params": meta}
+        first = await wire.ask(discover)
+        while b"has not answered yet" in first.get("error", b""):  # it needs longer than 3 s to start
+            first = await wire.ask(discover)
     else:
         hello = {"protocolVersion": version, "capabilities": {}, "clientInfo": client}
         first = await wire.ask({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})

@@ -52,6 +52,18 @@ def test_an_inherited_socket_is_used_and_its_end_leaves_the_one_of_the_parent(he
         held.accept()[0].close()
 
 
+@pytest.mark.parametrize("fixture", [None, "inherited"])
+def test_an_answer_in_two_writes_does_not_wait_for_the_client_between_them(held, fixture, request):
+    address = "127.0.0.1:0"
+    if fixture is not None:
+        request.getfixturevalue(fixture)
+        address = address_of(held)
+    with listen(address, "SWITCHGEAR_X") as listening, socket.create_connection(listening.getsockname()):
+        connection, _ = listening.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+
+
 def test_an_inherited_socket_is_not_handed_on(held, inherited):
     with listen(address_of(held), "SWITCHGEAR_X") as listening:
         assert not listening.get_inheritable()
