@@ -20,12 +20,14 @@ from switchgear import BreakerPolicy, FunctionHooks, Switchgear
 from switchgear.classify.tool_failure import META_KEY
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.main import run
+from switchgear_mcp import hello
 from switchgear_mcp.proxy import Proxy
 from switchgear_mcp.servers import CommandServer, UrlServer
 from switchgear_mcp.watch import Watch
 from tests.frameworks.in_process import InProcess
 from tests.frameworks.proxies import (
     LIMIT_S,
+    PATIENT,
     PROXY,
     SMALL,
     environment,
@@ -38,7 +40,7 @@ from tests.frameworks.proxies import (
 )
 
 pytestmark = pytest.mark.timeout(500)
-BEHIND_PROXY = (*PROXY, "--name", "small", "--", *SMALL)
+BEHIND_PROXY = (*PATIENT, "--name", "small", "--", *SMALL)
 
 
 class Talk:
@@ -115,7 +117,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_server_and_the_next_one_work
 @pytest.mark.deep
 async def test_a_client_that_prefers_the_protocol_without_a_handshake_speaks_it_with_a_server_that_has_it():
     at_stdio = StdioTransport(BEHIND_PROXY[0], list(BEHIND_PROXY[1:]), env=environment())
-    command = (*PROXY, "--name", "small", "--http", "127.0.0.1:0", "--", *SMALL)
+    command = (*PATIENT, "--name", "small", "--http", "127.0.0.1:0", "--", *SMALL)
     async with running(command, r"serves (http://\S+/mcp)") as found:
         for transport in (at_stdio, found[1]):
             async with Client(transport, mode="auto", init_timeout=LIMIT_S) as client:
@@ -128,7 +130,8 @@ def policy(**more):
     return BreakerPolicy(**({"consecutive_failures": 2, "wait_duration_in_open_state_s": 2} | more))
 
 
-async def test_an_open_circuit_refuses_calls_and_hides_the_tool_until_its_wait_ends():
+async def test_an_open_circuit_refuses_calls_and_hides_the_tool_until_its_wait_ends(monkeypatch):
+    monkeypatch.setattr(hello, "HELLO_LIMIT_S", LIMIT_S)
     changes, told = [], []
     watch = Watch()
     gear = Switchgear.local(
@@ -167,7 +170,7 @@ async def test_an_open_circuit_refuses_calls_and_hides_the_tool_until_its_wait_e
 async def test_a_fallback_of_the_same_server_answers_while_the_circuit_is_open(tmp_path):
     policies = tmp_path / "policies.toml"
     policies.write_text("[default]\nconsecutive_failures = 2\n")
-    command = (*PROXY, "--name", "small", "--fallback", "fail=backup", "--policy-file", str(policies), "--", *SMALL)
+    command = (*PATIENT, "--name", "small", "--fallback", "fail=backup", "--policy-file", str(policies), "--", *SMALL)
     async with over_stdio(command, env={"SWITCHGEAR_OUTAGES_IN_TEXT": "mcp:small:*"}) as session:
         for _ in range(2):
             await session.call_tool("fail", {"text": "503 Service Unavailable"})
@@ -181,7 +184,7 @@ async def test_servers_of_a_configuration_become_one_with_their_names_in_front(t
     config.write_text(
         json.dumps({"mcpServers": {"one": entry, "two": entry, "off": {"disabled": True, "command": "x"}}})
     )
-    async with over_stdio((*PROXY, "--config", str(config))) as session:
+    async with over_stdio((*PATIENT, "--config", str(config))) as session:
         names = {tool.name for tool in (await session.list_tools()).tools}
         assert {"one_echo", "two_echo"} <= names
         first, second = await session.call_tool("one_pid", {}), await session.call_tool("two_pid", {})
@@ -191,7 +194,7 @@ async def test_servers_of_a_configuration_become_one_with_their_names_in_front(t
         assert (await session.read_resource("small://note")).contents[0].text == "a note"
         reference = types.PromptReference(name="one_greet")
         assert (await session.complete(reference, {"name": "name", "value": "A"})).completion.values == ["A-1", "A-2"]
-    async with over_stdio((*PROXY, "--config", str(config), "--only", "two")) as session:
+    async with over_stdio((*PATIENT, "--config", str(config), "--only", "two")) as session:
         assert "echo" in {tool.name for tool in (await session.list_tools()).tools}
 
 
@@ -208,7 +211,7 @@ async def test_http_in_front_of_http_passes_headers_on_and_each_client_has_its_o
     port = any_free_port()
     small = running((*SMALL, str(port)), "Uvicorn running|Starting MCP server")
     command = (
-        *PROXY,
+        *PATIENT,
         "--name",
         "small",
         f"http://127.0.0.1:{port}/mcp",
@@ -236,7 +239,7 @@ async def test_http_in_front_of_http_passes_headers_on_and_each_client_has_its_o
 
 @pytest.mark.deep
 async def test_http_in_front_of_a_command_gives_each_client_a_process_and_ends_it_with_the_session():
-    command = (*PROXY, "--name", "small", "--http", "127.0.0.1:0", "--", *SMALL)
+    command = (*PATIENT, "--name", "small", "--http", "127.0.0.1:0", "--", *SMALL)
     async with running(command, r"serves (http://\S+/mcp)") as found:
         async with over_http(found[1]) as one, over_http(found[1]) as two:
             pids = [int(text_of(await each.call_tool("pid", {}))) for each in (one, two)]

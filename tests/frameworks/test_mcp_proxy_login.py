@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientMetadata
 
 from switchgear_cli.local.ports import any_free_port
-from tests.frameworks.proxies import LIMIT_S, PROXY, over_stdio, running, text_of
+from tests.frameworks.proxies import LIMIT_S, PATIENT, over_stdio, running, text_of
 
 pytestmark = pytest.mark.timeout(400)
 SERVER = (sys.executable, str(Path(__file__).with_name("servers") / "login.py"))
@@ -67,7 +67,7 @@ async def logged_in(url: str, person: Person):
 async def test_a_client_logs_in_through_the_proxy_as_it_does_without_it_and_again_when_its_token_has_expired():
     port = any_free_port()
     direct = f"http://127.0.0.1:{port}/mcp"
-    command = (*PROXY, "--name", "login", direct, "--http", "127.0.0.1:0")
+    command = (*PATIENT, "--name", "login", direct, "--http", "127.0.0.1:0")
     ready = "Uvicorn running|Starting MCP server"
     async with running((*SERVER, str(port)), ready), running(command, r"serves (http://\S+/mcp)") as found:
         for url in (direct, found[1]):
@@ -88,7 +88,7 @@ async def test_a_client_logs_in_through_the_proxy_as_it_does_without_it_and_agai
 @pytest.mark.deep
 async def test_a_client_at_standard_input_that_can_not_log_in_is_told_so():
     port = any_free_port()
-    command = (*PROXY, "--name", "login", f"http://127.0.0.1:{port}/mcp")
+    command = (*PATIENT, "--name", "login", f"http://127.0.0.1:{port}/mcp")
     async with (
         running((*SERVER, str(port)), "Uvicorn running|Starting MCP server"),
         over_stdio(command) as session,

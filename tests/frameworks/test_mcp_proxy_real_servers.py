@@ -14,7 +14,7 @@ import pytest
 from mcp import MCPError
 
 from switchgear_cli.local.ports import any_free_port
-from tests.frameworks.proxies import PROXY, SMALL, environment, over_stdio, plain, running
+from tests.frameworks.proxies import PATIENT, SMALL, environment, over_stdio, plain, running
 from tests.frameworks.real_servers import install_node, install_python
 
 CLIENT = Path(__file__).with_name("clients") / "everything.mjs"
@@ -36,7 +36,7 @@ def node_folder(tmp_path_factory):
 
 
 def behind(name, command):
-    return (*PROXY, "--name", name, "--", *command)
+    return (*PATIENT, "--name", name, "--", *command)
 
 
 async def answers(command, calls):
@@ -180,7 +180,7 @@ async def test_the_inspector_shows_the_same_with_and_without_the_proxy(era, node
             found.append((process.returncode, printed.decode()))
         return found
 
-    command = (*PROXY, "--name", "small", url, "--http", "127.0.0.1:0")
+    command = (*PATIENT, "--name", "small", url, "--http", "127.0.0.1:0")
     async with running((*SMALL, str(port)), "Uvicorn running"), running(command, SERVES) as found:
         direct = await shown("--server-url", url, "--transport", "http")
         assert "hé" in direct[3][1]
@@ -210,7 +210,7 @@ async def test_the_conformance_suite_has_the_same_result_with_and_without_the_pr
             await process.wait()
         return set(re.findall(r"^\s*([✓✗].*)$", text.partition("SUMMARY")[2], re.MULTILINE)), text
 
-    command = (*PROXY, "--name", "conforming", f"http://127.0.0.1:{port}/mcp", "--http", "127.0.0.1:0")
+    command = (*PATIENT, "--name", "conforming", f"http://127.0.0.1:{port}/mcp", "--http", "127.0.0.1:0")
     async with running((*CONFORMING, str(port)), "Uvicorn running|Starting MCP"), running(command, SERVES) as found:
         direct, printed = await result(f"http://127.0.0.1:{port}/mcp")
         assert len([line for line in direct if line.startswith("✓")]) >= least, printed

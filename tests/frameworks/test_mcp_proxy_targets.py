@@ -11,7 +11,7 @@ import pytest
 from switchgear.testing import FakeClock, InMemoryFleet
 from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas.policy import FLEET_DEFAULT
-from tests.frameworks.proxies import PROXY, over_stdio, text_of, until
+from tests.frameworks.proxies import PATIENT, over_stdio, text_of, until
 from tests.frameworks.real_servers import install_python
 from tests.support.gateway_contract import GatewayServer
 
@@ -54,7 +54,7 @@ async def agents(server, policies, count=2):
         for host in (BROKEN, GOOD):
             await stack.enter_async_context(await asyncio.start_server(_answer, host, port))
         env = {"SWITCHGEAR_GATEWAY_URL": gateway.url, "SWITCHGEAR_START_WAIT_S": "10"}
-        command = (*PROXY, "--name", "fetch", "--", *server)
+        command = (*PATIENT, "--name", "fetch", "--", *server)
         sessions = [await stack.enter_async_context(over_stdio(command, env=env)) for _ in range(count)]
         yield gateway, sessions, port
 
