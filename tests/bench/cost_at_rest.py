@@ -97,8 +97,8 @@ def look(record: Path) -> Reading:
     return Reading(time.monotonic(), cpu_s, memory, written, float(inserts[1]) if inserts else 0.0)
 
 
-async def feed(settings: Settings, values: list[bytes], calls_per_s: float, stop: asyncio.Event) -> None:
-    """Write calls to the partitions of their tools until ``stop``."""
+async def feed(settings: Settings, values: list[bytes], calls_per_s: float, stop: asyncio.Event) -> float:
+    """Write calls to the partitions of their tools until ``stop``. Return how many were written a second."""
     keys = [partition_key(f"tool-{place}", settings.family_pattern) for place in range(96)]
     places = [owner_partition(key, settings.topic_partitions) for key in keys]
     producer = AIOKafkaProducer(**settings.kafka.options(), acks="all", linger_ms=20)
@@ -116,6 +116,7 @@ async def feed(settings: Settings, values: list[bytes], calls_per_s: float, stop
                 )
                 sent += 1
             await asyncio.sleep(STEP_S)
+        return sent / (time.monotonic() - started)
     finally:
         await producer.stop()
 
@@ -129,7 +130,9 @@ async def measure(record: Path, settings: Settings, values: list[bytes], calls_p
     await asyncio.sleep(seconds)
     after = await asyncio.to_thread(look, record)
     stop.set()
-    await feeding
+    written = await feeding
+    if written < 0.95 * calls_per_s:
+        print(f"Only {written:,.0f} of {calls_per_s:,.0f} calls a second were written.")
     took = after.at - before.at
     share = {name: (after.cpu_s[name] - before.cpu_s[name]) / took for name in before.cpu_s}
     disk = {name: (after.written[name] - before.written[name]) / took / 1024 for name in before.cpu_s}
