@@ -16,6 +16,20 @@ from tests.bench.benefit.tokens import Spent
 from tests.bench.benefit.worlds import bfcl
 from tests.unit.bench.benefit.live_server import Script, scripted_endpoint
 
+HURRY = 200
+"""How much shorter all waits are, those of tools and of retries: a live run waits in real time."""
+
+
+class Hurried(asyncio.SelectorEventLoop):
+    def call_later(self, delay, callback, *args, context=None):
+        return super().call_later(delay / HURRY, callback, *args, context=context)
+
+
+def hurried(work):
+    with asyncio.Runner(loop_factory=Hurried) as runner:
+        return runner.run(work)
+
+
 FORMATS = ["openai", "anthropic"]
 SCRIPT: Script = [[("put", {"what": "book"})], [("count", {})], []]
 """The model puts a book on the shelf, counts, and answers."""
@@ -67,7 +81,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 def test_a_model_behind_an_endpoint_does_a_task_with_tools_that_work(kind):
     with scripted_endpoint(SCRIPT) as endpoint:
         given = _options(kind, endpoint.url, "--arms", "nothing", "Switchgear", "--fault", "none")
-        found = asyncio.run(run_all(given, [_truth()], DESCRIBED))
+        found = hurried(run_all(given, [_truth()], DESCRIBED))
     for outcome in found.values():
         assert (outcome.tasks, outcome.done, outcome.exposed_turns, outcome.broken_calls) == (1, 1, 3, 0)
         assert outcome.spent == Spent(read=60, written=30, output=15)
@@ -77,7 +91,7 @@ def test_a_model_behind_an_endpoint_does_a_task_with_tools_that_work(kind):
 def test_a_broken_tool_leaves_the_task_undone_and_the_model_sees_the_error(kind):
     with scripted_endpoint(SCRIPT) as endpoint:
         given = _options(kind, endpoint.url, "--arms", "nothing")
-        outcome = asyncio.run(run_all(given, [_truth()], DESCRIBED))["nothing"]
+        outcome = hurried(run_all(given, [_truth()], DESCRIBED))["nothing"]
     assert (outcome.exposed, outcome.exposed_done, outcome.broken_calls) == (1, 0, 1)
     assert "connection refused" in json.dumps(endpoint.requests[-1])
 
@@ -85,14 +99,14 @@ def test_a_broken_tool_leaves_the_task_undone_and_the_model_sees_the_error(kind)
 def test_a_fallback_does_the_task_although_the_tool_is_broken(kind):
     with scripted_endpoint(SCRIPT) as endpoint:
         given = _options(kind, endpoint.url, "--arms", "retries + fallback", "--fault", "expired token")
-        outcome = asyncio.run(run_all(given, [_truth()], DESCRIBED))["retries + fallback"]
+        outcome = hurried(run_all(given, [_truth()], DESCRIBED))["retries + fallback"]
     assert (outcome.exposed_done, outcome.broken_calls) == (1, 3)
 
 
 def test_a_tool_says_which_arguments_a_malformed_call_lacks(kind):
     with scripted_endpoint([[("put", {})], []]) as endpoint:
         given = _options(kind, endpoint.url, "--arms", "nothing", "--fault", "none")
-        outcome = asyncio.run(run_all(given, [_truth()], DESCRIBED))["nothing"]
+        outcome = hurried(run_all(given, [_truth()], DESCRIBED))["nothing"]
     assert outcome.done == 0
     assert "missing 1 required positional argument" in json.dumps(endpoint.requests[-1])
 
