@@ -25,7 +25,7 @@ class Pace:
         self._paid_at = float("-inf")
 
     def book(self, cost_s: float, now: float) -> None:
-        """Count an insert that took ``cost_s`` of processor time and ended at ``now``."""
+        """Count an insert that ended at ``now`` and took ``cost_s`` by the clock: little more than of processor time, in the embedded engine."""
         self._paid_at = min(max(self._paid_at, now) + cost_s / SHARE, now + self._longest_s)
 
     def due_at(self, oldest_at: float) -> float:

@@ -105,7 +105,7 @@ class RangeReader:
                     each = left[place]
                     records[each.partition] += [one for one in new if each.first <= one.offset <= each.last]
                 for place, each in list(left.items()):
-                    position, end = await _position(consumer, place), consumer.highwater(place)
+                    position, end = await position_of(consumer, place), consumer.highwater(place)
                     if position is None:
                         continue
                     ended = end is not None and position >= end and self._clock() - grown_at > _END_SETTLES_S
@@ -117,9 +117,10 @@ class RangeReader:
             await consumer.stop()
 
 
-async def _position(consumer: Any, place: TopicPartition) -> int | None:
+async def position_of(consumer: Any, place: TopicPartition) -> int | None:
+    """Return the next offset that a consumer reads of a partition. None: that is not known yet, or the partition was just revoked."""
     try:
         async with asyncio.timeout(_POSITION_LIMIT_S):
             return int(await consumer.position(place))
-    except (TimeoutError, IllegalStateError):  # not known yet
+    except (TimeoutError, IllegalStateError):
         return None

@@ -30,7 +30,7 @@ from switchgear_sinks.writer.inserter import Inserter
 from switchgear_sinks.writer.intents import Committed
 from switchgear_sinks.writer.offset_commits import CommittedOffsets
 from switchgear_sinks.writer.pace import Pace
-from switchgear_sinks.writer.replay import RangeReader
+from switchgear_sinks.writer.replay import RangeReader, position_of
 from switchgear_sinks.writer.rows import CircuitRows, ExecutionRows
 from switchgear_sinks.writer.settings import WriterLimits, WriterMetrics
 
@@ -41,7 +41,6 @@ _POLL_ROWS: Final = 10_000
 _UPDATE_EVERY_S: Final = 1.0
 _BEGIN_LIMIT_S: Final = 5.0
 _BEGINS_LIMIT_S: Final = 20.0
-_POSITION_LIMIT_S: Final = 0.2
 _START_LIMIT_S: Final = 30.0
 _START_WAIT_S: Final = 1.0
 _FETCHING: Final = {
@@ -408,13 +407,6 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             self._rewinds_later = False
             self._consumer._coordinator.request_rejoin()  # noqa: SLF001 - aiokafka has no public way to be assigned anew
 
-    async def _position(self, partition: TopicPartition) -> int | None:
-        try:
-            async with asyncio.timeout(_POSITION_LIMIT_S):
-                return int(await self._consumer.position(partition))
-        except (TimeoutError, IllegalStateError):  # not known yet, or just revoked
-            return None
-
     async def _update_positions(self) -> None:
         """Once a second, look for offsets without records and update the lag."""
         now, assignment = self._clock(), self.assignment
@@ -422,7 +414,7 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             return
         self._updated_at = now
         for partition in assignment.partitions:
-            position = await self._position(partition)
+            position = await position_of(self._consumer, partition)
             if position is not None:
                 self._note_gap(partition, assignment.reached(partition, position))
         await self._explain_gaps()
