@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 import pytest
 
 from switchgear_mcp import message as rpc
 from switchgear_mcp.errors import ServerDownError
-from switchgear_mcp.message import parsed
 from switchgear_mcp.newer import ForNewerClients
-from tests.support.mcp_worlds import ANSWERS, HELLO, line
+from tests.support.mcp_translations import Translated
+from tests.support.mcp_worlds import ANSWERS, HELLO
 from tests.support.virtual_time import in_virtual_time
 
 KEY = "io.modelcontextprotocol/"
@@ -24,54 +23,12 @@ UNKNOWN = {"error": {"code": -32601, "message": "Method not found"}}
 SAID = ANSWERS["initialize"]["result"] | {"capabilities": {"tools": {}, "logging": {}}, "instructions": "Be brief."}
 
 
-class Between:
-    """A client's receiver and a server's channel, with the translation between them."""
-
+class Between(Translated):
     def __init__(self, **answers):
-        self.answers = {"initialize": {"result": SAID}, "server/discover": UNKNOWN} | answers
-        self.got, self.seen, self.failed, self.cancelled = [], [], [], []
-        self.way = ForNewerClients(self, self._made)
-
-    def _made(self, receiver):
-        self._inner = receiver
-        return _Server(self)
-
-    async def receive(self, message, related=None):
-        self.seen.append((json.loads(message.line), related))
-
-    async def fail(self, number, error):
-        self.failed.append((number, error))
-
-    async def tell(self, message):
-        (found,) = parsed(line(message))
-        await self.way.send(found, {})
+        super().__init__(ForNewerClients, {"initialize": {"result": SAID}, "server/discover": UNKNOWN} | answers)
 
     async def ask(self, number, method, meta=None, **params):
         await self.tell({"id": number, "method": method, "params": {**params, "_meta": META | (meta or {})}})
-
-    async def say(self, message, related=None):
-        (found,) = parsed(line(message))
-        await self._inner.receive(found, related)
-
-    def asked(self, method):
-        return [each for each in self.got if each.get("method") == method]
-
-
-class _Server:
-    def __init__(self, between):
-        self._between = between
-
-    async def send(self, message, headers):
-        asked = json.loads(message.line)
-        self._between.got.append(asked)
-        answer = self._between.answers.get(asked.get("method"))
-        if isinstance(answer, Exception):
-            await self._between._inner.fail(asked["id"], answer)
-        elif answer is not None and "id" in asked:
-            await self._between.say({"id": asked["id"]} | answer)
-
-    async def cancel(self, number, notification):
-        self._between.cancelled.append((number, json.loads(notification.line)))
 
 
 async def test_the_proxy_makes_the_handshake_and_requests_and_results_are_those_of_each_side():
@@ -135,7 +92,7 @@ async def test_a_server_that_has_neither_gets_the_request_as_it_came(refusal):
     both = Between(initialize=refusal)
     await both.ask(1, "tools/list")
     assert both.got[-1]["params"]["_meta"] == META
-    await both._inner.fail(1, ServerDownError("it is down"))
+    await both.give_up(1, ServerDownError("it is down"))
     assert both.failed[0][0] == 1
 
 
@@ -233,5 +190,5 @@ async def test_a_call_is_cancelled_by_the_id_of_its_first_attempt_and_its_level_
     assert both.cancelled == [
         (1, {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1, "reason": "enough"}})
     ]
-    await both._inner.fail(3, ServerDownError("it is down"))
+    await both.give_up(3, ServerDownError("it is down"))
     assert [number for number, _ in both.failed] == [3]

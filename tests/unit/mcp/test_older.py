@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 import pytest
 
 from switchgear_mcp import message as rpc
 from switchgear_mcp.errors import ServerDownError
-from switchgear_mcp.message import parsed
 from switchgear_mcp.older import ForOlderClients
-from tests.support.mcp_worlds import HELLO, line
+from tests.support.mcp_translations import Translated
+from tests.support.mcp_worlds import HELLO
 from tests.support.virtual_time import in_virtual_time
 
 KEY = "io.modelcontextprotocol/"
@@ -25,31 +24,9 @@ SAID = {
 }
 
 
-class Between:
-    """A client's receiver and a server's channel, with the translation between them."""
-
+class Between(Translated):
     def __init__(self, **answers):
-        self.answers = {"initialize": REFUSED, "server/discover": {"result": SAID}} | answers
-        self.got, self.seen, self.failed, self.cancelled = [], [], [], []
-        self.way = ForOlderClients(self, self._made)
-
-    def _made(self, receiver):
-        self._inner = receiver
-        return _Server(self)
-
-    async def receive(self, message, related=None):
-        self.seen.append((json.loads(message.line), related))
-
-    async def fail(self, number, error):
-        self.failed.append(number)
-
-    async def tell(self, message):
-        (found,) = parsed(line(message))
-        await self.way.send(found, {})
-
-    async def say(self, message, related=None):
-        (found,) = parsed(line(message))
-        await self._inner.receive(found, related)
+        super().__init__(ForOlderClients, {"initialize": REFUSED, "server/discover": {"result": SAID}} | answers)
 
     async def hello(self):
         await self.tell({"id": "hello", "method": "initialize", "params": HELLO})
@@ -57,24 +34,7 @@ class Between:
         return self.seen.pop(0)[0]
 
     def last(self, method):
-        return [each for each in self.got if each.get("method") == method][-1]
-
-
-class _Server:
-    def __init__(self, between):
-        self._between = between
-
-    async def send(self, message, headers):
-        asked = json.loads(message.line)
-        self._between.got.append(asked)
-        answer = self._between.answers.get(asked.get("method"))
-        if isinstance(answer, Exception):
-            await self._between._inner.fail(asked["id"], answer)
-        elif answer is not None and "id" in asked:
-            await self._between.say({"id": asked["id"]} | answer)
-
-    async def cancel(self, number, notification):
-        self._between.cancelled.append((number, json.loads(notification.line)))
+        return self.asked(method)[-1]
 
 
 async def test_the_handshake_is_made_of_what_the_server_says_and_each_request_has_what_the_client_said():
