@@ -7,33 +7,28 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 import httpx2
 
 from switchgear_mcp import forwarding
 from switchgear_mcp import message as rpc
-from switchgear_mcp.channel import Receiver, larger
+from switchgear_mcp.channel import larger
 from switchgear_mcp.errors import AnswerTooLargeError, ServerDownError, SessionGoneError
 from switchgear_mcp.events import Event
-from switchgear_mcp.hidden import Hidden
 from switchgear_mcp.message import Id, Message, parsed
 from switchgear_mcp.outgoing import (
-    EVENTS,
     FIRST_ERROR,
+    Outgoing,
     TooLargeError,
-    client_of,
-    described,
     events_of,
     refused,
     same_origin,
 )
+from switchgear_mcp.protocol import EVENT_STREAM, SESSION_HEADER, VERSION_HEADER
 from switchgear_mcp.request_headers import of_message
-from switchgear_mcp.servers import UrlServer
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
-_SESSION: Final = "mcp-session-id"
-_VERSION: Final = "mcp-protocol-version"
 _SAME_METHOD: Final = frozenset({307, 308})
 """Redirects that keep the method."""
 _MOST_REDIRECTS: Final = 4
@@ -44,45 +39,26 @@ _RESUME_S: Final = 1.0
 _LONGEST_RESUME_S: Final = 60.0
 
 
-class Address:
-    """A server at an address.
+class Address(Outgoing):
+    """A server at an address. See :class:`~switchgear_mcp.channel.Channel`."""
 
-    Args:
-        server: The server.
-        receiver: Gets its messages.
-        most: The most bytes of one of its messages.
-        hidden: The secrets of its entry.
-        transport: For tests.
-    """
-
-    def __init__(
-        self,
-        server: UrlServer,
-        receiver: Receiver,
-        most: int,
-        hidden: Hidden,
-        transport: httpx2.AsyncBaseTransport | None = None,
-    ) -> None:
-        self._server, self._receiver, self._most, self._hidden = server, receiver, most, hidden
-        self._http = client_of(server, transport)
-        self._url = server.url
-        self._session: str | None = None
-        self._version: str | None = None
-        self._headers: Mapping[str, str] = {}
-        """Of the client's last request."""
-        self._posts: dict[Id, asyncio.Task[None]] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._lost: asyncio.Future[None] | None = None
+    _moved: str | None = None
+    """Where the server's redirects have led."""
+    _session: str | None = None
+    _version: str | None = None
+    _lost: asyncio.Future[None] | None = None
+    """Ends when the address can't be reached. None: it isn't connected yet."""
+    _posts: dict[Id, asyncio.Task[None]]
+    """Requests whose answers are read, once it is connected."""
 
     async def run(self, opened: Callable[[], None]) -> None:
-        """Serve until the address can't be reached. See :class:`~switchgear_mcp.channel.Channel`."""
-        self._lost = asyncio.get_running_loop().create_future()
+        """Serve until the address can't be reached."""
+        self._posts, self._lost = {}, asyncio.get_running_loop().create_future()
         opened()
         try:
             await self._lost
         finally:
-            for task in list(self._tasks):
-                task.cancel()
+            self._tasks.cancel()
             if self._session is not None:
                 with suppress(httpx2.HTTPError, TimeoutError):
                     async with asyncio.timeout(1.0):
@@ -100,38 +76,32 @@ class Address:
         if not message.is_request:
             await self._post(message, sent)
             if message.method == "notifications/initialized":
-                self._start(self._listen())
+                self._tasks.start(self._listen())
             return
-        task = self._start(self._post(message, sent))
+        task = self._tasks.start(self._post(message, sent))
         self._posts[message.id] = task
         task.add_done_callback(lambda _: self._posts.pop(message.id, None))
 
     async def cancel(self, number: Id, notification: Message) -> None:
         """Send the notification. In the protocol without a handshake, end the request in its place."""
-        post = self._posts.get(number)
+        post = None if self._lost is None else self._posts.get(number)
         if self._version is None and post is not None:
             post.cancel()
         else:
             await self.send(notification, self._headers)
 
-    async def described(self, error: BaseException | None) -> str:
-        """Return why the address can't be used."""
-        return described(self._server, error)
-
     # -- requests -----------------------------------------------------------------------------------------------------
 
-    def _start(self, work: Any) -> asyncio.Task[Any]:
-        task: asyncio.Task[Any] = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+    @property
+    def _url(self) -> str:
+        return self._moved or self._server.url
 
     def _with_session(self, headers: Mapping[str, str]) -> dict[str, str]:
         found = {**forwarding.added(self._headers, self._server.headers), **headers}
         if self._session is not None:
-            found[_SESSION] = self._session
-        if self._version is not None and _VERSION not in found:
-            found[_VERSION] = self._version
+            found[SESSION_HEADER] = self._session
+        if self._version is not None and VERSION_HEADER not in found:
+            found[VERSION_HEADER] = self._version
         return found
 
     async def _post(self, message: Message, headers: Mapping[str, str]) -> None:
@@ -162,7 +132,7 @@ class Address:
             if response.status_code not in _SAME_METHOD or target is None or not same_origin(request.url, target.url):
                 break
             await response.aclose()
-            self._url = str(target.url)
+            self._moved = str(target.url)
         return response
 
     def _end(self, error: Exception) -> None:
@@ -189,8 +159,8 @@ class Address:
             return
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if message.method == "initialize":
-            self._session = response.headers.get(_SESSION)
-        if kind == EVENTS:
+            self._session = response.headers.get(SESSION_HEADER)
+        if kind == EVENT_STREAM:
             await self._stream(message, number, response)
         elif number is None:
             return

@@ -15,9 +15,8 @@ from switchgear_mcp import message as rpc
 from switchgear_mcp.errors import ServerDownError, ServerError, ServerSilentError, ServerStatusError
 from switchgear_mcp.message import Message, Raw
 from switchgear_mcp.names import Names
+from switchgear_mcp.protocol import VERSION_KEY
 
-VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
-"""In ``_meta`` of each request of the protocol without a handshake."""
 _MOST_TOOLS: Final = 10_000
 _MOST_READ: Final = 4 * 1_048_576
 """The most bytes of a failed result that are read to find its class."""

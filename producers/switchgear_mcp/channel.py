@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from switchgear_mcp.message import Id, Message
 
 MIB: Final = 1_048_576
+NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
 class Receiver(Protocol):

@@ -6,18 +6,18 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from switchgear.runtime.tasks import Tasks
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear_mcp import message as rpc
-from switchgear_mcp.channel import Channel
+from switchgear_mcp.channel import NO_HEADERS, Channel
 from switchgear_mcp.errors import ServerSilentError
 from switchgear_mcp.message import Id, Message
+from switchgear_mcp.protocol import SUBSCRIPTION_KEY
 from switchgear_mcp.servers import Server
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
-NO_HEADERS: Final[Mapping[str, str]] = {}
-_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 
 Finish = Callable[["Message | Exception"], Awaitable[None]]
 """Takes the answer to a request, or why there is none. It is called once, in the order of the answers."""
@@ -50,12 +50,10 @@ class Owner(Protocol):
 
     server: Server
     limit_s: float | None
+    tasks: Tasks
 
     def own_id(self) -> str:
         """Return a new id for a request of the proxy."""
-
-    def in_background(self, work: Any) -> None:
-        """Run a coroutine beside the others."""
 
     async def failed(self, connection: Connection, flight: Flight, error: Exception) -> None:
         """Let a request end whose answer will not come."""
@@ -99,10 +97,10 @@ class Connection:
                 await self.upstream.received(message, related)
             return
         known = None if related is None else self.flights.get(related)
-        if known is None and not message.is_request and _SUBSCRIPTION in message.meta:
-            known = self.flights.get(rpc.plain(message.meta[_SUBSCRIPTION]))
+        if known is None and not message.is_request and SUBSCRIPTION_KEY in message.meta:
+            known = self.flights.get(rpc.plain(message.meta[SUBSCRIPTION_KEY]))
             if known is not None and known.sent != known.asked.id:
-                meta = rpc.with_members(message.params["_meta"], **{_SUBSCRIPTION: known.asked.fields["id"]})
+                meta = rpc.with_members(message.params["_meta"], **{SUBSCRIPTION_KEY: known.asked.fields["id"]})
                 message = message.changed(params=rpc.with_members(message.fields["params"], _meta=meta))
         if message.method == "notifications/progress":
             found = self.tokens.get(rpc.plain(message.params.get("progressToken")))
@@ -173,7 +171,7 @@ class Connection:
         if flight.timer is not None:
             flight.timer.cancel()
         loop = asyncio.get_running_loop()
-        flight.timer = loop.call_later(limit, lambda: self.upstream.in_background(self._expire(flight)))
+        flight.timer = loop.call_later(limit, lambda: self.upstream.tasks.start(self._expire(flight)))
 
     async def _expire(self, flight: Flight) -> None:
         if self.take(flight.sent) is None:

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from switchgear_mcp import lists, servers
 from switchgear_mcp import message as rpc
-from switchgear_mcp.connection import NO_HEADERS
+from switchgear_mcp.channel import NO_HEADERS
 from switchgear_mcp.message import Id, Message
+from switchgear_mcp.protocol import LATEST_HANDSHAKE
 from switchgear_mcp.servers import Server
 from switchgear_mcp.upstream import Upstream
 from switchgear_mcp.wrap import Finding
@@ -26,7 +27,7 @@ _AT_ONCE: Final = 8
 _OF_THE_CLIENT: Final = re.compile(r"\$\{(?!(?:env:)?[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\})")
 """What the proxy doesn't fill in, such as ``${input:token}``."""
 _HELLO: Final = {
-    "protocolVersion": "2025-11-25",
+    "protocolVersion": LATEST_HANDSHAKE,
     "capabilities": {},
     "clientInfo": {"name": "switchgear", "version": "1"},
 }

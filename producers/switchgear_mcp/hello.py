@@ -9,12 +9,12 @@ from typing import Any, Final
 from switchgear_mcp import message as rpc
 from switchgear_mcp.calls import no_answer
 from switchgear_mcp.message import Message, Raw
+from switchgear_mcp.protocol import handshake_version
 from switchgear_mcp.state import ClientState
 from switchgear_mcp.upstream import Upstream
 
 HELLO_LIMIT_S: Final = 3.0
 """The longest that a client's first request waits for the servers. Clients give a server ten seconds or more to start."""
-_LATEST: Final = "2025-11-25"
 _ANYTHING: Final[dict[str, Any]] = {
     "tools": {"listChanged": True},
     "prompts": {"listChanged": True},
@@ -117,8 +117,7 @@ def _made_up(message: Message, upstream: Upstream) -> dict[str, Any]:
 
 
 def _version(message: Message) -> str:
-    asked = rpc.plain(message.params.get("protocolVersion"))
-    return asked if isinstance(asked, str) and asked <= _LATEST else _LATEST
+    return handshake_version(rpc.plain(message.params.get("protocolVersion")))
 
 
 def _together(link: ClientState, message: Message, answers: Sequence[Message | None]) -> dict[str, Any]:

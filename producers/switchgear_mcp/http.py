@@ -15,6 +15,7 @@ from switchgear_mcp.http_side import HttpSide, Stream
 from switchgear_mcp.link import Link
 from switchgear_mcp.login import WELL_KNOWN, Login
 from switchgear_mcp.message import Message
+from switchgear_mcp.protocol import EVENT_STREAM, HANDSHAKES, SESSION_HEADER, SUBSCRIPTION_KEY, VERSION_HEADER
 from switchgear_mcp.proxy import Proxy
 from switchgear_mcp.request_headers import mismatch
 from switchgear_mcp.servers import CommandServer
@@ -22,22 +23,18 @@ from switchgear_mcp.sessions import Sessions
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
 PATH: Final = "/mcp"
-_SESSION: Final = "mcp-session-id"
-_VERSION: Final = "mcp-protocol-version"
-_HANDSHAKES: Final = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"})
 _STATUS: Final = {-32700: 400, -32600: 400, -32602: 400, -32020: 400, -32021: 400, -32022: 400, -32601: 404}
 """The status of HTTP for a code of an error, in the protocol without a handshake."""
 _HEADER_MISMATCH: Final = -32020
 _EVENTS: Final = (
-    (b"content-type", b"text/event-stream"),
+    (b"content-type", EVENT_STREAM.encode()),
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 )
-_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 
 
 class _Session:
-    """One client: its link, and how long nobody has used it."""
+    """One client: its link, and since when it is unused."""
 
     def __init__(self, link: Link, side: HttpSide, who: str) -> None:
         self.link, self.side, self.who = link, side, who
@@ -88,15 +85,15 @@ class HttpFront:
         if scope["path"].rstrip("/") != PATH:
             await request.error(404, rpc.INVALID_REQUEST, "Not Found")
             return
-        version = request.headers.get(_VERSION)
-        modern = version is not None and version not in _HANDSHAKES
+        version = request.headers.get(VERSION_HEADER)
+        modern = version is not None and version not in HANDSHAKES
         if scope["method"] == "POST":
             await self._post(request, modern=modern)
         elif modern or scope["method"] not in {"GET", "DELETE"}:
             allowed = b"POST" if modern else b"GET, POST, DELETE"
             await request.answer(405, b"", [(b"allow", allowed)])
         else:
-            number = request.headers.get(_SESSION)
+            number = request.headers.get(SESSION_HEADER)
             session = None if number is None else self._of(number, request)
             if session is None or number is None:
                 await request.no_session(number)
@@ -140,7 +137,7 @@ class HttpFront:
         if modern:
             await self._stateless(request, message)
             return
-        number = request.headers.get(_SESSION)
+        number = request.headers.get(SESSION_HEADER)
         opens = number is None and message.method == "initialize"
         if opens:
             number = uuid4().hex
@@ -156,7 +153,7 @@ class HttpFront:
             await session.link.handle(message, request.headers)
             await request.answer(202, b"")
             return
-        headers = [(_SESSION.encode(), number.encode())]
+        headers = [(SESSION_HEADER.encode(), number.encode())]
         failed = await self._exchange(request, session, message, message, headers)
         if opens and failed:
             await self._end(number)
@@ -254,7 +251,7 @@ class HttpFront:
 
     async def _stand(self, request: Request, session: _Session) -> None:
         """Send what a session's servers say by themselves, until the client ends the stream."""
-        if "text/event-stream" not in request.headers.get("accept", ""):
+        if EVENT_STREAM not in request.headers.get("accept", ""):
             await request.error(406, rpc.INVALID_REQUEST, "Not Acceptable: Client must accept text/event-stream")
             return
         if session.side.standing is not None:
@@ -289,8 +286,8 @@ def _restored(message: Message, asked: Message, sent: Message) -> Message:
         return message
     if message.is_answer:
         return message.changed(id=asked.fields["id"])
-    if rpc.plain(message.meta.get(_SUBSCRIPTION)) == sent.id:
-        meta = rpc.with_members(message.params["_meta"], **{_SUBSCRIPTION: asked.fields["id"]})
+    if rpc.plain(message.meta.get(SUBSCRIPTION_KEY)) == sent.id:
+        meta = rpc.with_members(message.params["_meta"], **{SUBSCRIPTION_KEY: asked.fields["id"]})
         return message.changed(params=rpc.with_members(message.fields["params"], _meta=meta))
     return message
 

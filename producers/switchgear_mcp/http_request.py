@@ -10,6 +10,7 @@ from switchgear_http.middleware import principal_of
 from switchgear_mcp import message as rpc
 from switchgear_mcp.http_side import Stream
 from switchgear_mcp.message import Message, parsed
+from switchgear_mcp.protocol import EVENT_STREAM
 
 JSON: Final = (b"content-type", b"application/json")
 _BUSY: Final = -32000
@@ -42,7 +43,7 @@ class Request:
     async def message(self) -> Message | None:
         """Return the message in the body. None if there is none: then the request is answered."""
         accept = self.headers.get("accept", "")
-        if not ("*/*" in accept or ("application/json" in accept and "text/event-stream" in accept)):
+        if not ("*/*" in accept or ("application/json" in accept and EVENT_STREAM in accept)):
             text = "Not Acceptable: Client must accept both application/json and text/event-stream"
             await self.error(406, rpc.INVALID_REQUEST, text)
             return None
@@ -89,7 +90,7 @@ class Request:
             await self.error(404, rpc.INVALID_REQUEST, "Session not found")
 
     async def busy(self, most: int) -> None:
-        """Answer a client for which there is no session."""
+        """Answer a client that has no session here."""
         text = (
             f"This proxy has {most} sessions open, as many as it may. End one, wait until an idle one ends, or start the proxy with a "
             "higher --max-sessions."

@@ -26,7 +26,7 @@ class Stream:
         """Add a message, and wait until there is room for it.
 
         Raises:
-            ConnectionError: Nobody reads.
+            ConnectionError: The client no longer reads.
         """
         if self.closed:
             raise ConnectionResetError

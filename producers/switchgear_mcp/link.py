@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from switchgear.integrations.tool_calls import RefusedCall, StartedCall
+from switchgear.runtime.tasks import Tasks
 from switchgear_mcp import hello, lists, several
 from switchgear_mcp import message as rpc
 from switchgear_mcp.calls import failed_call, failed_result, says_failed
 from switchgear_mcp.connection import Finish
 from switchgear_mcp.message import Id, Message, Raw
+from switchgear_mcp.protocol import SUBSCRIPTION_KEY, VERSION_HEADER
 from switchgear_mcp.request_headers import of_arguments
 from switchgear_mcp.state import ClientState, Shared, Side
 from switchgear_mcp.upstream import Client, Upstream
@@ -23,7 +25,6 @@ log: Final = logging.getLogger("switchgear.mcp_proxy")
 GRACE_S: Final = 0.05
 """A message of the client waits this long for the one before it, so that the order stays."""
 LIST_CHANGED: Final = tuple(f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources"))
-_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 
 
 class Link(ClientState):
@@ -55,21 +56,18 @@ class Link(ClientState):
         """Requests of servers that the client has not answered, with the ids that the servers know."""
         self._orphans: set[Id] = set()
         """Those whose servers have gone."""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = Tasks()
 
     async def close(self) -> None:
         """End the connections to the servers."""
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.cancel()
         await asyncio.gather(*(each.close() for each in self.upstreams.values()), return_exceptions=True)
 
     # -- what the client sends ----------------------------------------------------------------------------------------
 
     async def handle(self, message: Message, headers: Mapping[str, str] | None = None) -> None:
         """Take a message of the client. It goes on in the background if it has to wait."""
-        task = asyncio.create_task(self._take(message, headers or {}))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = self._tasks.start(self._take(message, headers or {}))
         await asyncio.wait({task}, timeout=GRACE_S)
 
     async def _take(self, message: Message, headers: Mapping[str, str]) -> None:
@@ -241,7 +239,7 @@ class Link(ClientState):
         if rpc.plain(message.params.get("name")) != inner:
             message = message.changed(params=rpc.with_members(message.fields["params"], name=inner))
         repeated = self.shared.annotated.get((server, inner))
-        if repeated is not None and "mcp-protocol-version" not in headers:  # else the client has sent them
+        if repeated is not None and VERSION_HEADER not in headers:  # else the client has sent them
             headers = {**headers, **of_arguments(repeated, rpc.plain(message.params.get("arguments")))}
         await self.upstreams[server].request(message, finish, headers)
 
@@ -277,7 +275,7 @@ class Link(ClientState):
     async def tools_changed(self) -> None:
         """Let the client list the tools again."""
         for number in list(self.listens.values()):
-            params = {"_meta": {_SUBSCRIPTION: number}}
+            params = {"_meta": {SUBSCRIPTION_KEY: number}}
             await self._send(rpc.notification(LIST_CHANGED[0], params), rpc.plain(number))
         if self.greeted:
             await self._send(rpc.notification(LIST_CHANGED[0]))
@@ -318,7 +316,7 @@ class Link(ClientState):
     def _acknowledged(self, message: Message) -> Message:
         """Say that changes of the list of tools come, if the client wants them: the proxy has its own."""
         params = message.params
-        if rpc.plain(message.meta.get(_SUBSCRIPTION)) not in self.listens:
+        if rpc.plain(message.meta.get(SUBSCRIPTION_KEY)) not in self.listens:
             return message
         honoured = rpc.with_members(params.get("notifications"), toolsListChanged=True)
         return message.changed(params=rpc.with_members(message.fields["params"], notifications=honoured))

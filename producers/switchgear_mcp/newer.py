@@ -15,18 +15,12 @@ from typing import Any, Final
 
 from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear_mcp import message as rpc
-from switchgear_mcp.calls import VERSION_KEY
-from switchgear_mcp.channel import Channel, Receiver
+from switchgear_mcp.channel import NO_HEADERS, Channel, Receiver
 from switchgear_mcp.message import Id, Message, Raw
+from switchgear_mcp.protocol import DISCOVER_S, LATEST_HANDSHAKE, NO_HANDSHAKE, PREFIX, SUBSCRIPTION_KEY, VERSION_KEY
 
-_PREFIX: Final = "io.modelcontextprotocol/"
-_SUBSCRIPTION: Final = f"{_PREFIX}subscriptionId"
-_LEVEL: Final = f"{_PREFIX}logLevel"
-_VERSION: Final = "2026-07-28"
-_LATEST_HANDSHAKE: Final = "2025-11-25"
+_LEVEL: Final = f"{PREFIX}logLevel"
 _OWN: Final = "switchgear-newer-"
-_DISCOVER_S: Final = 2.0
-"""The longest wait for ``server/discover``. A server that doesn't know it may be silent."""
 _MOST_CALLS: Final = 1_000
 _QUESTIONS: Final = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 _CACHED: Final = frozenset(
@@ -36,7 +30,6 @@ _FILTERS: Final = {
     f"notifications/{kind}/list_changed": f"{kind}ListChanged" for kind in ("tools", "prompts", "resources")
 }
 _UPDATED: Final = "notifications/resources/updated"
-_NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
 class _Call:
@@ -132,15 +125,15 @@ class ForNewerClients:
         """Find out which protocol the server has, and make the handshake if it has the older ones."""
         if not self._refused:
             with suppress(Exception):  # it has no answer: the handshake shows if the server is there
-                async with asyncio.timeout(_DISCOVER_S):
-                    meta = {key: value for key, value in message.meta.items() if key.startswith(_PREFIX)}
+                async with asyncio.timeout(DISCOVER_S):
+                    meta = {key: value for key, value in message.meta.items() if key.startswith(PREFIX)}
                     self._passes = "result" in (await self._ask("server/discover", {"_meta": meta}, headers)).fields
             if self._passes:
                 return
         hello = {
-            "protocolVersion": _LATEST_HANDSHAKE,
-            "capabilities": message.meta.get(f"{_PREFIX}clientCapabilities", {}),
-            "clientInfo": message.meta.get(f"{_PREFIX}clientInfo", {"name": "unknown", "version": "unknown"}),
+            "protocolVersion": LATEST_HANDSHAKE,
+            "capabilities": message.meta.get(f"{PREFIX}clientCapabilities", {}),
+            "clientInfo": message.meta.get(f"{PREFIX}clientInfo", {"name": "unknown", "version": "unknown"}),
         }
         try:
             answer = await self._ask("initialize", hello, headers)
@@ -153,7 +146,7 @@ class ForNewerClients:
         else:
             self._passes = True
 
-    async def _ask(self, method: str, params: Any, headers: Mapping[str, str] = _NO_HEADERS) -> Message:
+    async def _ask(self, method: str, params: Any, headers: Mapping[str, str] = NO_HEADERS) -> Message:
         """Send a request of the proxy, and return the answer.
 
         Raises:
@@ -183,8 +176,11 @@ class ForNewerClients:
 
     def _discovered(self) -> dict[str, Any]:
         assert self._said is not None
-        found: dict[str, Any] = {"supportedVersions": [_VERSION], "capabilities": self._said.get("capabilities", {})}
-        found["_meta"] = {f"{_PREFIX}serverInfo": self._said.get("serverInfo", {})}
+        found: dict[str, Any] = {
+            "supportedVersions": [NO_HANDSHAKE],
+            "capabilities": self._said.get("capabilities", {}),
+        }
+        found["_meta"] = {f"{PREFIX}serverInfo": self._said.get("serverInfo", {})}
         return found | ({"instructions": self._said["instructions"]} if "instructions" in self._said else {})
 
     async def _set_level(self, level: Raw | None, headers: Mapping[str, str]) -> None:
@@ -204,10 +200,10 @@ class ForNewerClients:
         wanted = rpc.members(message.params.get("notifications"))
         number = message.fields["id"]
         self._listens[message.id] = number, wanted
-        told = {"_meta": {_SUBSCRIPTION: number}, "notifications": wanted}
+        told = {"_meta": {SUBSCRIPTION_KEY: number}, "notifications": wanted}
         await self._receiver.receive(rpc.notification("notifications/subscriptions/acknowledged", told), message.id)
         for uri in rpc.plain(wanted.get("resourceSubscriptions")) or ():
-            with suppress(Exception):  # without it, there are no changes
+            with suppress(Exception):  # the client then gets no changes of it
                 await self._ask("resources/subscribe", {"uri": uri}, headers)
 
     # -- input that the server wants ----------------------------------------------------------------------------------
@@ -215,11 +211,11 @@ class ForNewerClients:
     async def _question(self, question: Message, related: Id) -> None:
         """Take a request of the server: the client is asked in the answer to its own."""
         if question.method == "ping":
-            await self._inner.send(question.answer({}), _NO_HEADERS)
+            await self._inner.send(question.answer({}), NO_HEADERS)
             return
         call = self._calls.get(related) or next(reversed(self._calls.values()), None)
         if question.method not in _QUESTIONS or call is None:
-            await self._inner.send(question.error(rpc.METHOD_NOT_FOUND, "Method not found"), _NO_HEADERS)
+            await self._inner.send(question.error(rpc.METHOD_NOT_FOUND, "Method not found"), NO_HEADERS)
             return
         call.questions.append(question)
         await self._ask_client(call)
@@ -246,7 +242,7 @@ class ForNewerClients:
         if call.answer is not None:
             await self._done(call, call.answer)
             return
-        await self._inner.send(answer, _NO_HEADERS)
+        await self._inner.send(answer, NO_HEADERS)
         await self._ask_client(call)
 
     # -- what the server sends ----------------------------------------------------------------------------------------
@@ -330,7 +326,7 @@ class ForNewerClients:
             else:
                 wants = rpc.plain(wanted.get(_FILTERS[message.method or ""])) is True
             if wants:
-                meta = rpc.with_members(message.params.get("_meta"), **{_SUBSCRIPTION: given})
+                meta = rpc.with_members(message.params.get("_meta"), **{SUBSCRIPTION_KEY: given})
                 params = rpc.with_members(message.fields.get("params"), _meta=meta)
                 await self._receiver.receive(message.changed(params=params), number)
 
@@ -347,7 +343,7 @@ class ForNewerClients:
 
 def _plain(message: Message) -> Message:
     """Return a message without what only the protocol without a handshake has."""
-    meta = {key: value for key, value in message.meta.items() if not key.startswith(_PREFIX)}
+    meta = {key: value for key, value in message.meta.items() if not key.startswith(PREFIX)}
     params = {
         key: value for key, value in message.params.items() if key not in {"_meta", "inputResponses", "requestState"}
     }

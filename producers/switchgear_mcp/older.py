@@ -8,25 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from switchgear.runtime.tasks import Tasks
 from switchgear_mcp import message as rpc
-from switchgear_mcp.calls import VERSION_KEY
-from switchgear_mcp.channel import Channel, Receiver
+from switchgear_mcp.channel import NO_HEADERS, Channel, Receiver
 from switchgear_mcp.message import Id, Message, Raw
+from switchgear_mcp.protocol import DISCOVER_S, NO_HANDSHAKE, PREFIX, VERSION_KEY, handshake_version
 
 log: Final = logging.getLogger("switchgear.mcp_proxy")
-_PREFIX: Final = "io.modelcontextprotocol/"
-_SUBSCRIPTION: Final = f"{_PREFIX}subscriptionId"
-_VERSION: Final = "2026-07-28"
-_LATEST_HANDSHAKE: Final = "2025-11-25"
 _OWN: Final = "switchgear-older-"
 _CHANGES: Final = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
 _DROPPED: Final = frozenset({"notifications/initialized", "notifications/roots/list_changed"})
-_NO_HEADERS: Final[Mapping[str, str]] = {}
-_DISCOVER_S: Final = 2.0
-"""The longest wait for ``server/discover``. A server that doesn't know it may be silent."""
 
 
 class ForOlderClients:
@@ -52,15 +46,14 @@ class ForOlderClients:
         self._listening: Id = None
         self._wanted: dict[str, Any] = {}
         """What changes the client wants to know."""
-        self._tasks: set[asyncio.Future[None]] = set()
+        self._tasks = Tasks()
 
     async def run(self, opened: Callable[[], None]) -> None:
         """Connect, and read until the connection ends."""
         try:
             await self._inner.run(opened)
         finally:
-            for task in list(self._tasks):
-                task.cancel()
+            self._tasks.cancel()
 
     async def described(self, error: BaseException | None) -> str:
         """Return why the connection ended."""
@@ -110,7 +103,7 @@ class ForOlderClients:
         """Note what a request sets. Return its answer, None if the server answers it."""
         assert self._meta is not None
         if message.method == "logging/setLevel":
-            self._meta[f"{_PREFIX}logLevel"] = message.params.get("level", Raw(b"null"))
+            self._meta[f"{PREFIX}logLevel"] = message.params.get("level", Raw(b"null"))
         elif message.method in {"resources/subscribe", "resources/unsubscribe"}:
             uris = self._wanted.setdefault("resourceSubscriptions", [])
             uri = rpc.plain(message.params.get("uri"))
@@ -131,7 +124,7 @@ class ForOlderClients:
         if any(self._wanted.values()):
             request = rpc.request(self._number(), "subscriptions/listen", {"notifications": self._wanted})
             self._listening = request.id
-            await self._send(_Asked(request, _NO_HEADERS), request)
+            await self._send(_Asked(request, NO_HEADERS), request)
 
     def _number(self) -> str:
         self._numbers += 1
@@ -171,16 +164,16 @@ class ForOlderClients:
         if self._refusal is not None and str(message.id).startswith(_OWN):
             refusal, self._refusal = self._refusal, None
             result = rpc.members(message.fields.get("result"))
-            if _VERSION in (rpc.plain(result.get("supportedVersions")) or ()):
+            if NO_HANDSHAKE in (rpc.plain(result.get("supportedVersions")) or ()):
                 self._meta = _meta_of(hello)
                 await self._receiver.receive(hello.answer(self._said(hello, result)))
             else:
                 await self._receiver.receive(refusal)
         elif message.id == hello.id and "error" in message.fields and self._refusal is None:
             self._refusal = message
-            self._in_background(self._refuse_later())
+            self._tasks.start(self._refuse_later())
             await self._inner.send(
-                rpc.request(self._number(), "server/discover", {"_meta": _meta_of(hello)}), _NO_HEADERS
+                rpc.request(self._number(), "server/discover", {"_meta": _meta_of(hello)}), NO_HEADERS
             )
         else:
             if message.id == hello.id:
@@ -188,17 +181,11 @@ class ForOlderClients:
             await self._receiver.receive(message, related)
 
     async def _refuse_later(self) -> None:
-        await asyncio.sleep(_DISCOVER_S)
+        await asyncio.sleep(DISCOVER_S)
         refusal, self._refusal = self._refusal, None
         if refusal is not None:
             self._hello = None
             await self._receiver.receive(refusal)
-
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     def _said(self, hello: Message, result: Mapping[str, Raw]) -> dict[str, Any]:
         """Return what the server says about itself, as the answer to a handshake."""
@@ -207,9 +194,9 @@ class ForOlderClients:
         for kind, change in _CHANGES.items():
             if rpc.plain(rpc.members(capabilities.get(kind)).get("listChanged")) is True:
                 self._wanted[change] = True
-        info = rpc.members(result.get("_meta")).get(f"{_PREFIX}serverInfo", {"name": "unknown", "version": "unknown"})
+        info = rpc.members(result.get("_meta")).get(f"{PREFIX}serverInfo", {"name": "unknown", "version": "unknown"})
         found = {
-            "protocolVersion": asked if isinstance(asked, str) and asked <= _LATEST_HANDSHAKE else _LATEST_HANDSHAKE,
+            "protocolVersion": handshake_version(asked),
             "capabilities": result.get("capabilities", {}),
             "serverInfo": info,
         }
@@ -228,7 +215,7 @@ class ForOlderClients:
             return
         again = self._number()
         self._open[again] = asked  # so that it can be cancelled
-        asked.asking = self._in_background(self._ask(again, asked, result))
+        asked.asking = self._tasks.start(self._ask(again, asked, result))
 
     async def _ask(self, again: str, asked: _Asked, result: Mapping[str, Raw]) -> None:
         """Ask the client for what the server wants, and send the request again with that."""
@@ -265,7 +252,7 @@ class _Asked:
 def _meta_of(hello: Message) -> dict[str, Raw]:
     """Return what is in each request, from what the client said in its handshake."""
     return {
-        VERSION_KEY: rpc.raw(_VERSION),
-        f"{_PREFIX}clientInfo": hello.params.get("clientInfo", Raw(b"{}")),
-        f"{_PREFIX}clientCapabilities": hello.params.get("capabilities", Raw(b"{}")),
+        VERSION_KEY: rpc.raw(NO_HANDSHAKE),
+        f"{PREFIX}clientInfo": hello.params.get("clientInfo", Raw(b"{}")),
+        f"{PREFIX}clientCapabilities": hello.params.get("capabilities", Raw(b"{}")),
     }

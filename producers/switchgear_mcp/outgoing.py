@@ -10,16 +10,19 @@ from typing import Final
 import httpx2
 
 from switchgear.classify.waits import from_headers
+from switchgear.runtime.tasks import Tasks
+from switchgear_mcp.channel import NO_HEADERS, Receiver
 from switchgear_mcp.errors import ServerStatusError
 from switchgear_mcp.events import Event, Events
+from switchgear_mcp.hidden import Hidden
+from switchgear_mcp.protocol import EVENT_STREAM
 from switchgear_mcp.servers import UrlServer
 
 FIRST_ERROR: Final = 300
-EVENTS: Final = "text/event-stream"
 _CONNECT_S: Final = 30.0
 _LOGIN: Final = frozenset({401, 403})
 _OWN_HEADERS: Final = {
-    "accept": f"application/json, {EVENTS}",
+    "accept": f"application/json, {EVENT_STREAM}",
     "accept-encoding": "identity",  # a compressed answer can be a thousand times its size
     "content-type": "application/json",
 }
@@ -27,6 +30,41 @@ _OWN_HEADERS: Final = {
 
 class TooLargeError(Exception):
     """A message has more bytes than the bound."""
+
+
+class Outgoing:
+    """What the two transports over HTTP share.
+
+    Args:
+        server: The server.
+        receiver: Gets its messages.
+        most: The most bytes of one of its messages.
+        hidden: The secrets of its entry.
+        transport: For tests.
+    """
+
+    def __init__(
+        self,
+        server: UrlServer,
+        receiver: Receiver,
+        most: int,
+        hidden: Hidden,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._server, self._receiver, self._most, self._hidden = server, receiver, most, hidden
+        self._http = client_of(server, transport)
+        self._headers = NO_HEADERS
+        """Of the client's last request."""
+        self._tasks = Tasks()
+
+    async def described(self, error: BaseException | None) -> str:
+        """Return why the address can't be used, for a sentence that begins with the server."""
+        where = self._server.shown_url
+        if isinstance(error, TimeoutError | httpx2.TimeoutException):
+            return f"did not answer at {where}"
+        if isinstance(error, ServerStatusError):
+            return f"answered with HTTP {shown_status(error.status_code)}"
+        return f"can't be reached at {where}" + (f": {error}" if str(error or "") else "")
 
 
 def client_of(server: UrlServer, transport: httpx2.AsyncBaseTransport | None = None) -> httpx2.AsyncClient:
@@ -59,16 +97,6 @@ def refused(server: UrlServer, response: httpx2.Response) -> ServerStatusError:
     if challenge is not None:
         text += " It wants a login: give it a token in a header, or serve clients over HTTP (--http), which log in themselves."
     return ServerStatusError(text, status, from_headers(response.headers), challenge)
-
-
-def described(server: UrlServer, error: BaseException | None) -> str:
-    """Return why an address can't be used, for a sentence that begins with the server."""
-    where = server.shown_url
-    if isinstance(error, TimeoutError | httpx2.TimeoutException):
-        return f"did not answer at {where}"
-    if isinstance(error, ServerStatusError):
-        return f"answered with HTTP {shown_status(error.status_code)}"
-    return f"can't be reached at {where}" + (f": {error}" if str(error or "") else "")
 
 
 def shown_status(status_code: int) -> str:

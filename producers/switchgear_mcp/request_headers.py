@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from switchgear_mcp import message as rpc
-from switchgear_mcp.calls import VERSION_KEY
 from switchgear_mcp.message import Message, Raw
+from switchgear_mcp.protocol import SESSION_HEADER, VERSION_HEADER, VERSION_KEY
 
 _NAMES: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _SAFE: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?|")
@@ -29,9 +29,9 @@ def of_message(message: Message, headers: Mapping[str, str]) -> dict[str, str]:
     version = rpc.plain(message.meta.get(VERSION_KEY))
     if not isinstance(version, str) or message.method is None:
         return {}
-    if "mcp-protocol-version" in headers:
-        return {name: value for name, value in headers.items() if name.startswith("mcp-") and name != "mcp-session-id"}
-    found = {"mcp-protocol-version": version, "mcp-method": message.method}
+    if VERSION_HEADER in headers:
+        return {name: value for name, value in headers.items() if name.startswith("mcp-") and name != SESSION_HEADER}
+    found = {VERSION_HEADER: version, "mcp-method": message.method}
     found |= {name: value for name, value in headers.items() if name.startswith(_PARAMETER)}
     named = rpc.plain(message.params.get(_NAMES.get(message.method, "")))
     if isinstance(named, str):
@@ -56,7 +56,7 @@ def mismatch(message: Message, headers: Mapping[str, str]) -> str | None:
     version = rpc.plain(message.meta.get(VERSION_KEY))
     key = _NAMES.get(message.method or "", "")
     named = rpc.plain(message.params.get(key))
-    given = {"mcp-protocol-version": version, "mcp-method": message.method}
+    given = {VERSION_HEADER: version, "mcp-method": message.method}
     given |= {"mcp-name": named} if isinstance(named, str) else {}
     wrong = next((name for name, value in given.items() if _decoded(headers.get(name)) != value), None)
     return None if wrong is None else f"The header {wrong} does not match the body of the request."

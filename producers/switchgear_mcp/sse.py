@@ -16,51 +16,30 @@ from switchgear_mcp.errors import ServerDownError, ServerStatusError
 from switchgear_mcp.hidden import Hidden
 from switchgear_mcp.message import Id, Message, parsed
 from switchgear_mcp.outgoing import (
-    EVENTS,
     FIRST_ERROR,
+    Outgoing,
     TooLargeError,
-    client_of,
-    described,
     events_of,
     refused,
     same_origin,
 )
+from switchgear_mcp.protocol import EVENT_STREAM
 from switchgear_mcp.servers import UrlServer
 
 _NO_STREAMABLE_HTTP: Final = frozenset({400, 404, 405})
 """What a server of the former transport answers to a POST at its address."""
 
 
-class Sse:
-    """A server at an address. See :class:`~switchgear_mcp.channel.Channel`.
+class Sse(Outgoing):
+    """A server at an address. See :class:`~switchgear_mcp.channel.Channel`."""
 
-    Args:
-        server: The server.
-        receiver: Gets its messages.
-        most: The most bytes of one of its messages.
-        hidden: The secrets of its entry.
-        transport: For tests.
-    """
-
-    def __init__(
-        self,
-        server: UrlServer,
-        receiver: Receiver,
-        most: int,
-        hidden: Hidden,
-        transport: httpx2.AsyncBaseTransport | None = None,
-    ) -> None:
-        self._server, self._receiver, self._most, self._hidden = server, receiver, most, hidden
-        self._http = client_of(server, transport)
-        self._target: httpx2.URL | None = None
-        """Where messages are posted. None: the server hasn't said it yet."""
-        self._headers: Mapping[str, str] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
+    _target: httpx2.URL | None = None
+    """Where messages are posted. None: the server hasn't said it yet."""
 
     async def run(self, opened: Callable[[], None]) -> None:
         """Read the stream until it ends."""
         try:
-            headers = {"accept": EVENTS, **forwarding.added(self._headers, self._server.headers)}
+            headers = {"accept": EVENT_STREAM, **forwarding.added(self._headers, self._server.headers)}
             async with self._http.stream("GET", self._server.url, headers=headers, follow_redirects=False) as response:
                 if response.status_code >= FIRST_ERROR:
                     raise refused(self._server, response)
@@ -77,8 +56,7 @@ class Sse:
             raise ConnectionError(larger(self._server.name, self._most)) from None
         finally:
             self._target = None
-            for task in list(self._tasks):
-                task.cancel()
+            self._tasks.cancel()
             await self._http.aclose()
 
     async def send(self, message: Message, headers: Mapping[str, str]) -> None:
@@ -86,19 +64,13 @@ class Sse:
         if self._target is None:
             raise ConnectionResetError
         self._headers = forwarding.forwarded(headers.items(), self._server.forward_headers)
-        posting = asyncio.ensure_future(self._post(message, self._target))
-        self._tasks.add(posting)
-        posting.add_done_callback(self._tasks.discard)
+        posting = self._tasks.start(self._post(message, self._target))
         if not message.is_request:
             await asyncio.wait({posting})
 
     async def cancel(self, number: Id, notification: Message) -> None:  # noqa: ARG002 - it is in the notification
         """Send the notification."""
         await self.send(notification, self._headers)
-
-    async def described(self, error: BaseException | None) -> str:
-        """Return why the address can't be used."""
-        return described(self._server, error)
 
     async def _take(self, data: bytes) -> None:
         try:

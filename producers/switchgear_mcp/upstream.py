@@ -15,9 +15,10 @@ from contextlib import suppress
 from typing import Any, Final, NoReturn, Protocol
 
 from switchgear.runtime.backoff import Backoff
+from switchgear.runtime.tasks import Tasks
 from switchgear_mcp import message as rpc
-from switchgear_mcp.channel import MIB, Channel, Receiver
-from switchgear_mcp.connection import NO_HEADERS, Connection, Finish, Flight
+from switchgear_mcp.channel import MIB, NO_HEADERS, Channel, Receiver
+from switchgear_mcp.connection import Connection, Finish, Flight
 from switchgear_mcp.errors import ServerDownError, ServerStatusError, SessionGoneError
 from switchgear_mcp.hidden import Hidden
 from switchgear_mcp.message import Id, Message
@@ -127,7 +128,7 @@ class Upstream:
         self._level: Message | None = None
         self._subscribed: dict[str, Message] = {}
         self._numbers = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks = Tasks()
 
     @property
     def down(self) -> bool:
@@ -261,7 +262,7 @@ class Upstream:
         connection = self.begin(headers)
         if connection is not None and connection is had and connection.ready.is_set() and not connection.ended:
             connection.ready.clear()
-            self.in_background(self._greet(connection))
+            self.tasks.start(self._greet(connection))
         return None if connection is None else connection.greeting
 
     async def close(self) -> None:
@@ -270,19 +271,12 @@ class Upstream:
         if connection is not None and connection.task is not None:
             connection.task.cancel()
             await asyncio.wait({connection.task}, timeout=_STOP_LIMIT_S)
-        for task in self._tasks:
-            task.cancel()
+        self.tasks.cancel()
 
     def own_id(self) -> str:
         """Return a new id for a request of the proxy."""
         self._numbers += 1
         return f"{_OWN}{self._numbers}"
-
-    def in_background(self, work: Any) -> None:
-        """Run a coroutine beside the others until the end."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
@@ -317,7 +311,7 @@ class Upstream:
                 self._connection, connection.retired = None, True
             flight.tried = True
             flight.sent, flight.token = flight.asked.id, rpc.plain(flight.asked.meta.get("progressToken"))
-            self.in_background(self._send(flight))
+            self.tasks.start(self._send(flight))
             if not connection.flights and connection.task is not None:
                 connection.task.cancel()
         elif isinstance(error, ConnectionError) and not isinstance(error, ServerDownError):
@@ -328,8 +322,12 @@ class Upstream:
     async def _run(self, connection: Connection) -> None:
         assert connection.channel is not None
         error: BaseException | None = None
+
+        def opened() -> None:
+            self.tasks.start(self._opened(connection))
+
         try:
-            await connection.channel.run(lambda: self.in_background(self._opened(connection)))
+            await connection.channel.run(opened)
         except (Exception, asyncio.CancelledError) as caught:  # noqa: BLE001 - it is described
             error = caught
         connection.ended = True
@@ -377,7 +375,7 @@ class Upstream:
                 self.greeted = end
             if not connection.greeting.done():
                 connection.greeting.set_result(end)
-            self.in_background(self._restored(connection))
+            self.tasks.start(self._restored(connection))
 
         sent = connection.add(Flight(hello, greeted, connection.headers))
         with suppress(ConnectionError):

@@ -24,6 +24,7 @@ from switchgear.emitter.sender import Sender
 from switchgear.runtime import kafka_log
 from switchgear.runtime.background_thread import stop_if_cancelled
 from switchgear.runtime.backoff import Backoff, backoff_s
+from switchgear.runtime.tasks import Tasks
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.families import DEFAULT_PATTERN
 
@@ -67,7 +68,7 @@ class Outbox(Sender):
         """Whether it was connected once. Records that are offered before may go to a wrong partition."""
         self._link: Link | None = None
         self._wanted = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     @property
     def connected(self) -> bool:
@@ -130,9 +131,7 @@ class Outbox(Sender):
         queue = self._queues[partition]
         if queue.waiting and not queue.busy and self._link is not None:
             queue.busy = True
-            task = asyncio.get_running_loop().create_task(self._ship(partition, queue))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.start(self._ship(partition, queue))
 
     async def _ship(self, partition: int, queue: PartitionQueue) -> None:
         """Send the queue's records, batch after batch, until it is empty or the producer is retired."""
@@ -195,15 +194,10 @@ class Outbox(Sender):
         if self._link is link:
             self._link = None
             self._wanted.set()
-            task = asyncio.get_running_loop().create_task(link.close_when_idle())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.start(link.close_when_idle())
 
     async def _end(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=2)
+        await self._tasks.end(2)
         link, self._link = self._link, None
         if link is not None:
             await link.close(1.0)
