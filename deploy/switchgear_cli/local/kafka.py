@@ -319,7 +319,7 @@ def server_properties(log_dir: Path, port: int, controller_port: int) -> str:
         "group.initial.rebalance.delay.ms": 0,
         "group.min.session.timeout.ms": 1000,
         "controlled.shutdown.max.retries": 1,
-        # With one broker nobody waits for the empty records that tell followers that the controller lives: two a second by default.
+        # The controller writes two empty records a second, so that other brokers know that it lives. There is only one broker.
         "metadata.max.idle.interval.ms": 10_000,
     }
     return "".join(f"{key}={value}\n" for key, value in properties.items())

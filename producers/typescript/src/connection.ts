@@ -11,7 +11,7 @@ import { endsIoWithRequest, onEnd } from "./wire/process.js";
 import { poll, type Clock } from "./wire/timing.js";
 import type { Warnings } from "./wire/warnings.js";
 
-/** How long a flush takes if nobody says otherwise, in seconds. */
+/** How long a flush takes by default, in seconds. */
 export const FLUSH_S = 5;
 /** Without a background: how long the first event of a request waits for others. */
 const LINGER_S = 0.1;
@@ -47,7 +47,7 @@ export interface ConnectionOptions {
    */
   readonly waitUntil?: ((work: Promise<unknown>) => void) | undefined;
   /**
-   * How long the end of a process may take in order to send what waits, in seconds: after `process.exit`, an error that nobody caught, or a
+   * How long the end of a process may take in order to send what waits, in seconds: after `process.exit`, an uncaught error, or a
    * signal. 0: send nothing then.
    */
   readonly exitWaitS?: number | undefined;
@@ -159,7 +159,7 @@ export class Connection {
     this.emitter.close();
   }
 
-  /** Let this request send an event that waits. There is no background that would. */
+  /** Let this request send an event that waits, because no background task does. */
   #waits(count: number): void {
     const { warnings } = this;
     if (this.#waitUntil !== undefined) {

@@ -52,7 +52,7 @@ describe("a process that ends now", () => {
     assert.equal(gateway.of("/v1/executions")[0]!.headers.authorization, "Bearer t");
   });
 
-  it("sends what waits after an error that nobody caught", async () => {
+  it("sends what waits after an uncaught error", async () => {
     for (const script of ["throw new Error('boom');", "Promise.reject(new Error('boom'));"]) {
       const { code, output } = await run(script);
       assert.equal(code, 1);

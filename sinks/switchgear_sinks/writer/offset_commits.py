@@ -58,7 +58,7 @@ class Commits:
             self._open.discard(done)
 
     async def run(self) -> None:
-        """Send commits until cancelled. From then on nobody waits for one: a task that a cancellation did not reach must end, too."""
+        """Send commits until cancelled. From then on each commit fails at once, so that a task that a cancellation did not reach ends, too."""
         try:
             while True:
                 await self._wake.wait()

@@ -3,7 +3,7 @@
 Measured on the 73 errors in the recorded runs of tau-bench's airline agent (gpt-4o): the next call was of the same tool after 29 of
 the 69 errors that were not the last call of their run, which is 0.42. After 34 it came back to the tool after one to three other
 calls, after 6 it never did. 4 of the 73 errors ended the run. Most of these errors were the agent's own, and it changed the arguments
-in 26 of the 29. How often a model obeys a refusal, or can wait, nobody has measured on recordings.
+in 26 of the 29. How often a model obeys a refusal, or can wait, can't be measured on these recordings.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tools that all agents of a run share, one of which may break. The time is that of the event loop."""
+"""The tools that all agents of a run share. One of them may break. The time is that of the event loop."""
 
 from __future__ import annotations
 

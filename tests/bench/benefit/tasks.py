@@ -76,7 +76,7 @@ class World:
 
 
 class Replay:
-    """An attempt at a task of which only the calls and the lengths of their results are known.
+    """An attempt at a task. Only the calls and the lengths of their results are known.
 
     It is done when every call was made.
     """

@@ -3,7 +3,7 @@
  * have the same modules.
  */
 
-/** A request that nobody can wait for. */
+/** A request without a wait for its answer. */
 export interface LastRequest {
   readonly path: string;
   readonly headers: Record<string, string>;

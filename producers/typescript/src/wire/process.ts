@@ -28,7 +28,7 @@ export interface AtEnd {
   readonly idle: () => void;
   /** Called when a page goes away. */
   readonly hidden: () => void;
-  /** Called when a process ends now, by `process.exit`, an error that nobody caught, or a signal. */
+  /** Called when a process ends now, by `process.exit`, an uncaught error, or a signal. */
   readonly exit: () => void;
 }
 

@@ -1,4 +1,4 @@
-"""A small world: tasks of three calls, of which one tool can break."""
+"""A small world: tasks of three calls. One tool can break."""
 
 from __future__ import annotations
 
