@@ -1,7 +1,7 @@
 """An agent loop with a tool that breaks and recovers. Run ``python examples/agent_loop.py``; it needs no key and no network.
 
-The model is scripted. Everything else is what a real loop does in each turn: offer the tools that work, put the notice into the
-system prompt, run the tool that the model picks behind its circuit, and give the result to the model.
+The model is scripted. Everything else is what a real loop does in each turn: offer the tools, append what there is to say about
+outages to the conversation, run the tool that the model picks behind its circuit, and give the result to the model.
 """
 
 from __future__ import annotations
@@ -69,20 +69,23 @@ NAMES = {"mcp:search:web": "web_search", "mcp:archive:search": "archive_search"}
 
 @dataclass
 class Model:
-    """A model that asks for one museum after the other. It tries a failed tool again, and ignores the prompt once."""
+    """A model that asks for one museum after the other. It tries a failed tool again, and ignores a message once."""
 
     museums: list[str] = field(default_factory=lambda: ["Louvre", "Prado", "Uffizi", "Tate"])
     found: list[str] = field(default_factory=list)
-    stubborn: bool = True
+    avoids: int = 0
+    """How many more calls it leaves out the first tool, after it has ignored the message once."""
 
-    def turn(self, offered: list[str], notice: str) -> tuple[str, str] | None:
+    def turn(self, offered: list[str], message: str) -> tuple[str, str] | None:
         """Return the tool to call and its argument, or None when the task is done."""
         if len(self.found) == len(self.museums):
             return None
         wanted = self.museums[len(self.found)]
-        if notice and self.stubborn:
-            self.stubborn = False
-            return "web_search", wanted
+        if message:
+            self.avoids = 1
+        elif self.avoids:
+            self.avoids -= 1
+            return offered[1], wanted
         return offered[0], wanted
 
     def observe(self, observation: str) -> None:
@@ -111,11 +114,11 @@ def main() -> None:
     for number in range(1, 20):
         time.sleep(THINKING_S)
         offered = [NAMES[circuit] for circuit in gear.available(list(NAMES))]
-        notice = gear.notice(name_of=NAMES)
+        message = gear.outage_message(name_of=NAMES)
         print(f"turn {number}  offered: {', '.join(offered)}")
-        if notice:
-            print(f"        prompt: {notice}")
-        picked = model.turn(offered, notice)
+        if message:
+            print(f"        message: {message}")
+        picked = model.turn(offered, message)
         if picked is None:
             break
         observation = run(*picked)

@@ -46,7 +46,9 @@ class ScriptedClaude(Transport):
             print("  refused:", answer["permissionDecisionReason"])
         else:
             print("  the server closes the connection")
-            await self.hook("PostToolUseFailure", **TOOL, error="MCP error -32000: Connection closed", duration_ms=80)
+            failed = {"error": "MCP error -32000: Connection closed", "duration_ms": 80}
+            told = await self.hook("PostToolUseFailure", **TOOL, **failed)
+            print("  context:", told.get("additionalContext"))
         result = {"type": "result", "subtype": "success", "is_error": False, "num_turns": 1, "session_id": "s-1"}
         await self.messages.put({**result, "duration_ms": 1, "duration_api_ms": 1})
 
@@ -69,6 +71,7 @@ async def main() -> None:
     gear = Switchgear.local(
         local_policies=BreakerPolicy(consecutive_failures=2),
         fallbacks={"mcp:weather:get_forecast": "mcp:weather:get_climate"},
+        tool_list="new_sessions",
     )
     given = ClaudeAgentOptions(
         mcp_servers={"weather": {"command": "weather-server"}},

@@ -67,7 +67,7 @@ async def main() -> None:
     tools = [tool for session in SERVERS.values() for tool in await session.list_tools()]
     offered = gear.available(tools, circuit_of=CIRCUITS)
     print("offered ", [tool["name"] for tool in offered])
-    print("notice  ", gear.notice(name_of={circuit: name for name, circuit in CIRCUITS.items()}))
+    print("message ", gear.outage_message(name_of={circuit: name for name, circuit in CIRCUITS.items()}))
 
 
 if __name__ == "__main__":

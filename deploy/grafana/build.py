@@ -116,6 +116,7 @@ def build() -> dashboard.Dashboard:
         .with_panel(chart("Age of the fleet's state", "Seconds since the broker last answered.", "s", query("max by (instance) (switchgear_guard_fleet_age_seconds)", "{{instance}}")))
         .with_panel(chart("Events", "By result.", "cps", query("sum by (result) (rate(switchgear_emitter_events_total[$__rate_interval]))", "{{result}}")))
         .with_panel(chart("Events that wait", "In memory, and in the spool.", "short", query("sum(switchgear_emitter_buffered_events)", "memory"), query("sum(switchgear_spool_records)", "spool")))
+        .with_panel(chart("Changes of lists of tools", "Of lists that models had seen, in an hour. After each, the model's provider reads the whole prompt again.", "short", query("sum by (instance) (increase(switchgear_guard_tool_list_changes_total[1h]))", "{{instance}}"), stacked=True))
         .with_row(dashboard.Row("Workers"))
         .with_panel(chart("Events folded", "", "cps", query("sum by (instance) (rate(switchgear_worker_executions_total[$__rate_interval]))", "{{instance}}"), stacked=True))
         .with_panel(chart("Lag", "Records not yet folded.", "short", query("sum by (instance, topic) (switchgear_worker_lag_records)", "{{instance}} {{topic}}")))

@@ -72,6 +72,12 @@ def number(name: str, value: object, *, least: float = 0.0, most: float = MOST_S
         impossible(name, f"a number of seconds from {least:g} to {most:.0e}", value)
 
 
+def numbers(**seconds: object) -> None:
+    """Check for numbers of seconds, by the names of the arguments."""
+    for name, value in seconds.items():
+        number(name, value)
+
+
 def whole(name: str, value: object, *, least: int = 1) -> None:
     """Check for a whole number of at least ``least``."""
     if not is_whole(value) or value < least:

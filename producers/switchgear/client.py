@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar, Unpack, get_args
+from typing import Any, Literal, Self, TypedDict, Unpack, get_args
 
 from switchgear import arguments
 from switchgear.arguments import FromEnv
@@ -13,6 +13,7 @@ from switchgear.classify import Classifier
 from switchgear.emitter.shutdown import EXIT_TIMEOUT_S
 from switchgear.fallback import Chains
 from switchgear.follower.view import CircuitView
+from switchgear.for_models import ForModels
 from switchgear.guard.attempts import PendingProbe
 from switchgear.guard.caller_errors import DEFAULT_MAX_CALLER_ERRORS
 from switchgear.guard.calls import Calling
@@ -33,14 +34,10 @@ from switchgear.runtime.lifetime import Housekeeping, Lifetime
 from switchgear.sessions import Session, session_stack
 from switchgear.telemetry.hooks import FleetChanges, HookList, Hooks
 from switchgear.telemetry.status import SwitchgearStatus
+from switchgear.tool_list import HIDE_AFTER_S, ToolList, ToolLists
 from switchgear.transport import Clock, Servers, connect
 from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.ids import mint_metric_id
-
-if TYPE_CHECKING:
-    from switchgear.prompts import CircuitOf, NameOf, NoticeBoard
-
-T = TypeVar("T")
 
 
 class LocalOptions(TypedDict, total=False):
@@ -60,6 +57,8 @@ class LocalOptions(TypedDict, total=False):
     max_caller_errors: int | None
     caller_errors_without_session: bool
     include_last_error: bool
+    tool_list: ToolList
+    hide_after_s: float
     clock: Clock | None
 
 
@@ -69,7 +68,7 @@ class _NeverDirect:
     started = False
 
 
-class Switchgear(Calling, Lifetime, FromEnv):
+class Switchgear(Calling, Lifetime, ForModels, FromEnv):
     """A circuit breaker for tools, shared by the fleet.
 
     Two breakers decide about each call, in memory: the process's own, and the fleet's, which it follows through Kafka or a
@@ -117,6 +116,9 @@ class Switchgear(Calling, Lifetime, FromEnv):
         caller_errors_without_session: The process's calls without a session are one session, for ``max_caller_errors``.
         include_last_error: Quote the tool's last error in the texts of refusals, also to models that didn't get it. Others
             write that error, so it may tell your models what to do. By default the texts describe it in Switchgear's own words.
+        tool_list: Which tools a model is offered: see :data:`switchgear.tool_list.ToolList`.
+        hide_after_s: With ``tool_list="hide"``: how long, in seconds, a tool is down before it leaves the list, and up before it
+            returns.
         clock: For tests: shows the time, such as a :class:`switchgear.testing.FakeClock`. None: the machine's.
 
     Raises:
@@ -133,6 +135,8 @@ class Switchgear(Calling, Lifetime, FromEnv):
         "start_wait_s",
         "outages_in_text",
         "include_last_error",
+        "tool_list",
+        "hide_after_s",
     )
     housekeeping: Housekeeping | None = None
 
@@ -167,13 +171,18 @@ class Switchgear(Calling, Lifetime, FromEnv):
         max_caller_errors: int | None = DEFAULT_MAX_CALLER_ERRORS,
         caller_errors_without_session: bool = False,
         include_last_error: bool = False,
+        tool_list: ToolList = "stable",
+        hide_after_s: float = HIDE_AFTER_S,
         clock: Clock | None = None,
     ) -> None:
         arguments.policies("local_policies", local_policies)
-        arguments.number("probe_wait", probe_wait)
-        arguments.number("fleet_silence", fleet_silence)
-        arguments.number("start_wait_s", start_wait_s)
-        arguments.number("state_max_age_s", state_max_age_s)
+        arguments.numbers(
+            probe_wait=probe_wait,
+            fleet_silence=fleet_silence,
+            start_wait_s=start_wait_s,
+            state_max_age_s=state_max_age_s,
+            hide_after_s=hide_after_s,
+        )
         arguments.one_of("on_state_unavailable", on_state_unavailable, get_args(OnStateUnavailable))
         if classify is not None:
             arguments.function("classify", classify)
@@ -188,6 +197,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
             arguments.whole("max_caller_errors", max_caller_errors)
         arguments.flag("caller_errors_without_session", caller_errors_without_session)
         arguments.flag("include_last_error", include_last_error)
+        arguments.one_of("tool_list", tool_list, get_args(ToolList))
         hook_list = HookList(hooks)
         self._hooks = hook_list if hook_list.wants else None
         wire = connect(
@@ -255,7 +265,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
         )
         self._max_caller_errors = max_caller_errors
         super().__init__(runtime, defaults or GuardOptions())
-        self._board: NoticeBoard | None = None
+        self._lists = ToolLists(tool_list, hide_after_s, monotonic)
         self._begun = runtime.started = self._background is None
         self._direct: Runtime | type[_NeverDirect] = runtime if runtime.process_limit is None else _NeverDirect
         """Whether calls without a session can ask the circuits alone."""
@@ -443,36 +453,6 @@ class Switchgear(Calling, Lifetime, FromEnv):
         arguments.tool_name(tool)
         return self._runtime.is_open(tool)
 
-    def available(self, tools: Iterable[T], *, circuit_of: CircuitOf = None) -> list[T]:
-        """Return the tools to offer to the model now. See :func:`switchgear.prompts.available`."""
-        from switchgear.prompts import available  # noqa: PLC0415 - not every program has a list of tools
-
-        def refuses(tool: str) -> bool:
-            arguments.tool_name(tool)
-            return self._runtime.is_open(tool, caller_errors=False)  # other arguments may be right
-
-        return available(tools, refuses, circuit_of=circuit_of)
-
-    def notice(self, *, name_of: NameOf = None, tools: Collection[str] | None = None) -> str:
-        """Return a text for the system prompt: which tools not to call, until when, and what to use instead.
-
-        Most of the time it is empty. It changes only when a circuit does, or when a tool has rejected the session's last calls,
-        so that the prompt's cache stays valid.
-
-        Args:
-            name_of: See :data:`switchgear.prompts.NameOf`.
-            tools: The circuits of the agent's tools. The notice leaves out all others. None: every circuit of the fleet.
-        """
-        from switchgear.prompts import NoticeBoard, notice_now  # noqa: PLC0415 - see available
-
-        self._start()
-        self._look_at_calls()
-        if self._board is None:
-            self._board = NoticeBoard(*self._clocks, self._decision.family_of)
-        mode = "fleet" if self._availability is None else self._availability.mode
-        circuits = {} if mode == "local_only" else self.circuits()
-        return notice_now(self._runtime, self._board, mode, circuits, name_of, tools)
-
     def status(self) -> SwitchgearStatus:
         """Return the counts and the condition of the client, as of now."""
         self._look_at_calls()
@@ -487,6 +467,7 @@ class Switchgear(Calling, Lifetime, FromEnv):
             background_deaths={} if self._background is None else dict(self._background.deaths),
             fleet={} if self._follower is None else self._follower.table.states(),
             caller_errors=self._runtime.caller_errors.refusals,
+            tool_list_changes=self._lists.changes,
         )
 
     def _look_at_calls(self) -> None:

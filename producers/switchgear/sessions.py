@@ -51,6 +51,12 @@ class Decision(Protocol):
     def is_open(self, tool: str, caller: Caller) -> bool:
         """Return whether a call would be refused now."""
 
+    def condition(self, tool: str, caller: Caller) -> Any:
+        """Return what the circuits say of a tool, for a list that a model sees."""
+
+    def ask_ahead(self, tool: str, caller: Caller) -> bool:
+        """Ask for a probe of a tool that no model is offered."""
+
     def target_rule(self, tool: str) -> str | None:
         """Return the ``target`` of the tool's policy."""
 

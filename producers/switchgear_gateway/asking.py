@@ -8,6 +8,7 @@ gateways each would see a random part of the outcomes. One client with a broken 
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
@@ -16,6 +17,7 @@ from uuid import UUID
 import msgspec
 
 from switchgear import Permit, Rejection, Switchgear, SwitchgearError
+from switchgear.prompts import NameOf
 from switchgear_gateway.permit_tokens import GivenPermit
 from switchgear_gateway.tenant_tools import TenantTools
 from switchgear_http.principal import Principal, Role
@@ -122,6 +124,29 @@ class Gate:
         self.tenant_tools = tenant_tools
         self.wall = wall
         self._lifetime_s = lifetime_s
+
+    def outage_message(
+        self,
+        principal: Principal,
+        session_id: str,
+        tools: Collection[str],
+        *,
+        name_of: NameOf = None,
+        begins: bool = False,
+    ) -> str:
+        """Return what to append to the conversation of a client's session. Usually it is empty.
+
+        Args:
+            principal: The client.
+            session_id: The session.
+            tools: The tools to tell about. The client sees them.
+            name_of: The model's names of tools.
+            begins: The conversation begins, or goes on without what it was told.
+        """
+        told = hashlib.blake2b(f"{principal.name}\0{session_id}".encode(), digest_size=16).hexdigest()
+        if begins:
+            self.gear.forget_told(told)
+        return self.gear.outage_message(told, name_of=name_of, tools=tools)
 
     async def ask(
         self,

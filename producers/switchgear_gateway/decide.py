@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
 from switchgear import Rejection, Switchgear
 from switchgear.classify.tool_failure import tool_failure
-from switchgear_gateway.asking import PERMIT_S, Gate, client_of
+from switchgear_gateway.asking import PERMIT_S, Client, Gate, client_of
 from switchgear_gateway.json_requests import address_of, body_of, decoded, json_answer, resent
 from switchgear_gateway.names import check_request
 from switchgear_gateway.otlp.submission import Submit
@@ -35,6 +35,7 @@ MOST_BYTES: Final = 65_536
 """The largest body."""
 RESENT: Final = "switchgear-resent"
 _MOST_FALLBACKS: Final = 20
+_MOST_TOOLS: Final = 500
 
 ToolName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 
@@ -53,6 +54,7 @@ class DecideRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         tenant: The tenant whose call it is. A token with a tenant has that one.
         emitter_id: The process that calls, for the event. By default the token's name and the address stand for it.
         service: The service that it belongs to, for the event. By default the token's name.
+        tools: The tools of the agent. With a ``session_id``, the answer's ``message`` is about them.
     """
 
     tool: ToolName
@@ -65,6 +67,7 @@ class DecideRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     tenant: Name | None = None
     emitter_id: Name | None = None
     service: Name | None = None
+    tools: Annotated[list[ToolName], Meta(max_length=_MOST_TOOLS)] = []
 
 
 class Permitted(msgspec.Struct, kw_only=True):
@@ -77,6 +80,8 @@ class Permitted(msgspec.Struct, kw_only=True):
         probe: The call tests whether the tool has recovered.
         generation: Generation of the tool's circuit. Null if it isn't known.
         expires_in_s: Seconds within which the outcome has an effect.
+        message: What to append to the session's conversation: which of ``tools`` went down, and which may be called again.
+            Left out if there is nothing to say.
     """
 
     allowed: Literal[True] = True
@@ -85,6 +90,7 @@ class Permitted(msgspec.Struct, kw_only=True):
     probe: bool
     generation: int | None
     expires_in_s: float
+    message: str | UnsetType = UNSET
 
 
 class Refused(msgspec.Struct, kw_only=True):
@@ -103,6 +109,7 @@ class Refused(msgspec.Struct, kw_only=True):
         family: The tool's server, if its circuit refused.
         generation: Generation of the circuit.
         toolFailure: The refusal as an MCP server would return it, under ``io.modelcontextprotocol/toolFailure``.
+        message: See :class:`Permitted`.
     """
 
     allowed: Literal[False] = False
@@ -117,6 +124,7 @@ class Refused(msgspec.Struct, kw_only=True):
     family: str | None
     generation: int | None
     toolFailure: dict[str, Any]  # noqa: N815 - the name in MCP
+    message: str | UnsetType = UNSET
 
 
 class DecideRoutes(Handlers):
@@ -177,9 +185,13 @@ class DecideRoutes(Handlers):
             fallbacks=asked.fallbacks,
             parameters_hash=asked.arguments_hash,
         )
+        found: Permitted | Refused
         if isinstance(answer, Rejection):
-            return json_answer(refused(answer, asked.request_id or mint_metric_id(), self._wall()))
-        return json_answer(self._permitted(answer.permit, answer.expires_in_s))
+            found = refused(answer, asked.request_id or mint_metric_id(), self._wall())
+        else:
+            found = self._permitted(answer.permit, answer.expires_in_s)
+        found.message = self._message(client, asked.tools)
+        return json_answer(found)
 
     @route(
         "POST",
@@ -208,6 +220,13 @@ class DecideRoutes(Handlers):
         again = request.headers.get(RESENT, "").strip().lower() == "true"
         await self._outcomes.report(execution_of(permit, outcome, now, principal.reporter), resent=again)
         return Response(status_code=204)
+
+    def _message(self, client: Client, tools: list[str]) -> str | UnsetType:
+        """Return what to append to the session's conversation, if there is anything to say."""
+        seen = [tool for tool in tools if client.principal.may(Role.EMIT, tool=tool, tenant=client.tenant)]
+        if not seen or not client.session_id:
+            return UNSET
+        return self._gate.outage_message(client.principal, client.session_id, seen) or UNSET
 
     def _permitted(self, permit: GivenPermit, expires_in_s: float) -> Permitted:
         return Permitted(

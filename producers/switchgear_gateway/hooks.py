@@ -100,7 +100,7 @@ class HookRoutes(Handlers):
         """
         kind = text(event.get("hook_event_name"))
         if kind in NOTICE_EVENTS:
-            said = self._notice(principal, tools)
+            said = self._message(principal, tools, text(event.get("session_id")), begins=kind == "SessionStart")
             return claude_code.context(kind, said) if said else None
         call = claude_code.call_of(event, tools, self._shared.family_pattern)
         if call is None:
@@ -147,15 +147,15 @@ class HookRoutes(Handlers):
         given = call.arguments if isinstance(call.arguments, Mapping) else {}
         return self._gate.gear.target_of(call.tool, given)
 
-    def _notice(self, principal: Principal, tools: str) -> str:
-        """Return the text that names the unavailable tools among those that the client may see and the hook guards."""
+    def _message(self, principal: Principal, tools: str, session: str, *, begins: bool) -> str:
+        """Return what to tell the model about the tools that the client may see and the hook guards."""
         gear, named = self._gate.gear, self._gate.tenant_tools.of(principal)
         sight = Sight.of(principal, named, self._shared.family_pattern)
         seen = [view for view in gear.circuits().values() if sight.sees_circuit(view.tool_name, view.scope)]
         names = {f"{view.tool_name}:*" if view.scope == "family" else view.tool_name for view in seen}
         guarded = {each for each in names | named.tools if any_matches(tools, model_name(each))}
         fallbacks = {each for view in seen for each in view.fallback if sight.sees_tool(each)}
-        return gear.notice(name_of=model_name, tools=guarded | fallbacks)
+        return self._gate.outage_message(principal, session, guarded | fallbacks, name_of=model_name, begins=begins)
 
 
 def _key(client: Client, call: HookCall) -> bytes:

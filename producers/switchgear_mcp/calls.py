@@ -53,9 +53,9 @@ class Calls:
         """Return whether there is such a tool, as far as that is known without a list."""
         return name in self._known or self.gear.is_open(self.names.circuit(name))
 
-    def available(self, names: list[str]) -> frozenset[str]:
-        """Return the tools that may be called."""
-        return frozenset(self.calls.available(names))
+    def available(self, names: list[str], session_id: str | None) -> frozenset[str]:
+        """Return the tools that a client is offered."""
+        return frozenset(self.calls.available(names, session_id=session_id))
 
     # -- a call -------------------------------------------------------------------------------------------------------
 

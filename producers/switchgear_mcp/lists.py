@@ -92,7 +92,7 @@ def _shown_tools(link: ClientState, upstream: Upstream, answer: Message, result:
     if "nextCursor" not in found:
         link.stale.discard(server)
     link.shared.calls.remember(names)
-    available = link.shared.calls.available(names)
+    available = link.shared.calls.available(names, link.session_id)
     link.offered = (link.offered or frozenset()) | available
     kept = [tool for name, tool in allowed if name is None or name in available]
     if len(kept) == len(tools):
@@ -192,7 +192,7 @@ async def _merged(link: ClientState, message: Message, headers: Mapping[str, str
     entries = [entry for part in parts for entry in part]
     if method == "tools/list":
         names = [name for entry in entries if (name := _name(entry)) is not None]
-        link.offered = link.shared.calls.available(names)
+        link.offered = link.shared.calls.available(names, link.session_id)
         entries = [entry for entry in entries if _name(entry) in link.offered]
     return message.answer({KEYS[method]: entries})
 

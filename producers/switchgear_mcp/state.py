@@ -74,6 +74,8 @@ class ClientState:
         self.shared, self.side = shared, side
         self.upstreams: dict[str, Upstream] = {}
         """The servers by their names, each with connections of its own."""
+        self.session_id: str | None = None
+        """Names the client for its list of tools and the limits of callers. None: it has no session."""
         self.principal: Principal | None = None
         """Who the client is, over HTTP. None: the proxy's own user."""
         self.tools: dict[str, list[str]] = {}

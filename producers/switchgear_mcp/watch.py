@@ -50,7 +50,8 @@ class Watch:
 
     async def _look(self, link: Link, proxy: Proxy) -> None:
         if link.offered is not None:
-            now = proxy.shared.calls.available([name for names in link.tools.values() for name in names])
+            names = [name for names in link.tools.values() for name in names]
+            now = proxy.shared.calls.available(names, link.session_id)
             if now != link.offered:
                 link.offered = now
                 await link.tools_changed()

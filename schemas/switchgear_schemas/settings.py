@@ -84,6 +84,17 @@ class ClientSettings(BaseModel):
         default=False,
         description="true: texts of refusals quote the tool's last error. It is a stranger's text, also for models that didn't get it.",
     )
+    tool_list: Literal["stable", "new_sessions", "hide"] = Field(
+        default="stable",
+        description="Which tools a model is offered. stable: all. new_sessions: those that work when its session begins. "
+        "hide: a tool that stays down leaves the list.",
+    )
+    hide_after_s: float = Field(
+        default=600,
+        ge=0,
+        le=86_400,
+        description="With tool_list hide: how long a tool is down before it leaves the list, and up before it returns.",
+    )
     local: bool = Field(default=False, description="true: no Kafka. The process's own breakers decide alone.")
     gateway_url: str | None = Field(
         default=None, description="The address of a gateway, https://host:port, which clients use in place of Kafka."

@@ -224,7 +224,8 @@ class FamilyPlayer:
         return self._process(step["by"]).is_open(step["tool"])
 
     def see_available(self, step):
-        return self._process(step["by"]).available(step["tools"])
+        gear = self._process(step["by"])
+        return [tool for tool in step["tools"] if not gear.is_open(tool)]
 
     def see_notice(self, step):
         return self._process(step["by"]).notice()

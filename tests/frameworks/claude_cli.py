@@ -27,7 +27,8 @@ class FakeCLI(Transport):
         server: The name of the in-process server that has the tools.
         results: The texts of the calls' results.
         tools: What the server lists.
-        contexts: What hooks added to the prompt.
+        contexts: What hooks added to the conversation.
+        conversation: What was said before each request, one text per request.
         requests: How often the model was asked.
         denies: Names of tools that the user denies, after the hooks.
         interrupted: The user stops the running call: its end is an interrupt.
@@ -39,6 +40,10 @@ class FakeCLI(Transport):
         self.results: list[str] = []
         self.tools: list[str] = []
         self.contexts: list[str] = []
+        self.conversation: list[str] = []
+        self._said: list[str] = []
+        self._waiting: list[str] = []
+        """Contexts that follow the results of the turn."""
         self.requests = 0
         self.denies: set[str] = set()
         self.interrupted = asyncio.Event()
@@ -129,18 +134,20 @@ class FakeCLI(Transport):
         await self.mcp("initialize", client)
         await self.mcp("notifications/initialized", {}, notifies=True)
         self.tools = [f"mcp__{self.server}__{each['name']}" for each in (await self.mcp("tools/list", {}))["tools"]]
-        for answer in await self.hook("UserPromptSubmit", prompt=text):
-            if "hookSpecificOutput" in answer:
-                self.contexts.append(answer["hookSpecificOutput"]["additionalContext"])
+        self._said.append(text)
+        self._take_context(await self.hook("UserPromptSubmit", prompt=text))
         for turn, calls in enumerate(self.turns):
-            self.requests += 1
-            self.results += await asyncio.gather(
+            self._request()
+            results = await asyncio.gather(
                 *(self.call(f"t-{turn}-{number}", name, given) for number, (name, given) in enumerate(calls))
             )
+            self.results += results
+            self._said += [*results, *self._waiting]
+            self._waiting.clear()
             if self.stop_reason or self.interrupted.is_set():
                 break
         else:
-            self.requests += 1
+            self._request()
             await self.hook("Stop", stop_hook_active=False)
         result = {
             "type": "result",
@@ -171,7 +178,21 @@ class FakeCLI(Transport):
                 await self.interrupted.wait()
             await self.hook("PostToolUseFailure", use_id, **fields, error="Interrupted by user", is_interrupt=True)
         elif result.get("isError"):
-            await self.hook("PostToolUseFailure", use_id, **fields, error=text)
+            self._take_context(await self.hook("PostToolUseFailure", use_id, **fields, error=text))
         else:
-            await self.hook("PostToolUse", use_id, **fields, tool_response=result["content"])
+            self._take_context(await self.hook("PostToolUse", use_id, **fields, tool_response=result["content"]))
         return text
+
+    def _request(self) -> None:
+        """Ask the model."""
+        self._said += self._waiting
+        self._waiting.clear()
+        self.requests += 1
+        self.conversation.append("".join(f"\n{each}" for each in self._said))
+
+    def _take_context(self, answers: list[dict[str, Any]]) -> None:
+        """Keep what hooks add to the conversation. What they add after a call follows the results of its turn."""
+        for answer in answers:
+            if "hookSpecificOutput" in answer:
+                self.contexts.append(answer["hookSpecificOutput"]["additionalContext"])
+                self._waiting.append(self.contexts[-1])

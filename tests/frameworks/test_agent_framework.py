@@ -51,11 +51,12 @@ class ScriptedClient(FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClien
             ]
             for turn, calls in enumerate(turns)
         ]
-        self.offered, self.prompts, self.results = [], [], []
+        self.offered, self.prompts, self.results, self.conversation = [], [], [], []
 
     def _inner_get_response(self, *, messages, stream, options, **_kwargs):
         self.offered.append({each.name for each in options.get("tools") or ()})
         self.prompts.append(options.get("instructions") or "")
+        self.conversation.append("".join(f"\n{message.role}: {message.text}" for message in messages))
         self.note(messages)
         contents = self.script.pop(0) if self.script else [Content.from_text("done")]
 
@@ -118,6 +119,7 @@ class AgentFrameworkDriver(AdapterDriver):
             run.error = error
         run.results = [str(each.result) for each in client.results]
         run.offered, run.prompts, run.requests = client.offered, client.prompts, len(client.prompts)
+        run.conversation = client.conversation
         return run
 
     def interrupt(self):
@@ -206,7 +208,7 @@ async def test_stop_by_another_middleware_counts_neither_as_a_success_nor_as_a_f
 async def test_middleware_guards_the_agents_of_a_chat_client_too():
     fleet = InMemoryFleet()
     fleet.open_circuit(FORECAST)
-    client = ScriptedClient(ONE_CALL, middleware=guard_middleware(fleet.gear()))
+    client = ScriptedClient(ONE_CALL, middleware=guard_middleware(fleet.gear(tool_list="hide", hide_after_s=0)))
     await finished(Agent(client=client, tools=[tool(SuiteTool().function())]))
     assert "is unavailable" in str(client.results[0].result)
     assert client.offered[0] == set()
@@ -222,11 +224,10 @@ EXPECTED = [
     "  offered: get_forecast, get_climate",
     "  result: Error: Function failed. Exception: weather.example refused the connection",
     "run 2",
-    "  offered: get_climate",
+    "  offered: get_forecast, get_climate",
     "run 3",
     "  result: usually mild in Oslo",
-    "These tools are unavailable, do not call them: get_forecast (not before",
-    "use get_climate instead).",
+    "These tools are unavailable: get_forecast (use get_climate instead). ",
 ]
 
 

@@ -9,7 +9,7 @@ import pytest
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, HookMatcher, create_sdk_mcp_server, query, tool
 
 from switchgear import Switchgear
-from switchgear.integrations.claude_agent_sdk import AVAILABLE_AGAIN, guard_options, observed_mcp_server
+from switchgear.integrations.claude_agent_sdk import guard_options, observed_mcp_server
 from switchgear.testing import InMemoryFleet
 from switchgear.testing.adapter_suite import AdapterDriver, AdapterSuite, SuiteRun
 from switchgear_schemas import BreakerPolicy
@@ -25,8 +25,9 @@ EXPECTED = [
     "  the server closes the connection",
     "prompt 2",
     "  the server closes the connection",
+    "  context: [tool status] These tools are unavailable: mcp__weather__get_forecast (use mcp__weather__get_climate instead). ",
     "prompt 3",
-    "  context: These tools are unavailable, do not call them: mcp__weather__get_forecast (not before",
+    "  context: None",
     "  refused: The tool mcp__weather__get_forecast is unavailable (circuit open).",
     "Use mcp__weather__get_climate instead.",
     "a new session hides: mcp__weather__get_forecast",
@@ -84,8 +85,9 @@ class ClaudeDriver(AdapterDriver):
             run.error = error
         run.results = [text.replace(PREFIX, "") for text in cli.results]
         offered = {name.removeprefix(PREFIX) for name in cli.tools if name not in options.disallowed_tools}
-        prompt = "\n".join([options.system_prompt, *cli.contexts]).replace(PREFIX, "")
-        run.offered, run.prompts, run.requests = [offered] * cli.requests, [prompt] * cli.requests, cli.requests
+        run.offered, run.requests = [offered] * cli.requests, cli.requests
+        run.prompts = [options.system_prompt] * cli.requests
+        run.conversation = [text.replace(PREFIX, "") for text in cli.conversation]
         return run
 
     def interrupt(self):
@@ -213,29 +215,31 @@ async def test_denied_permission_gives_the_probe_back_when_the_turn_ends():
     assert fleet.state(FORECAST) == "closed"
 
 
-async def test_notice_is_withdrawn_when_the_circuit_has_closed():
+async def test_an_outage_and_its_end_are_told_once_after_a_prompt():
     fleet = InMemoryFleet()
     options = guard_options(fleet.gear(), ClaudeAgentOptions(mcp_servers=weather("sunny in {}".format)))
     contexts = []
-    for change in (fleet.open_circuit, fleet.close_circuit, None):
+    for change in (fleet.open_circuit, None, fleet.close_circuit, None):
         if change is not None:
             change(FORECAST)
+        fleet.advance(61)
         cli = FakeCLI([], "weather")
         await session(cli, options)
         contexts.append("".join(cli.contexts))
-    assert contexts[0].startswith("These tools are unavailable, do not call them: mcp__weather__forecast (")
-    assert contexts[1:] == [AVAILABLE_AGAIN, ""]
+    assert contexts[0].startswith("[tool status] These tools are unavailable: mcp__weather__forecast. ")
+    assert contexts[1:] == ["", "[tool status] These tools may be called again: mcp__weather__forecast.", ""]
 
 
 async def test_open_circuits_of_the_fleet_hide_the_tools_of_servers_that_are_other_processes():
     fleet = InMemoryFleet()
-    gear = fleet.gear()
-    gear.try_acquire("mcp:search:web").success()  # the client starts, and follows the fleet
+    gear, stable = fleet.gear(tool_list="new_sessions"), fleet.gear()
+    for each in (gear, stable):
+        each.try_acquire("mcp:search:web").success()  # the client starts, and follows the fleet
     fleet.open_circuit("mcp:search:web")
     fleet.open_circuit("mcp:other:web")
     given = ClaudeAgentOptions(mcp_servers={"search": {"command": "search-server"}}, disallowed_tools=["Bash"])
     assert guard_options(gear, given).disallowed_tools == ["Bash", "mcp__search__web"]
-    assert guard_options(gear, given, hide_open=False).disallowed_tools == ["Bash"]
+    assert guard_options(stable, given).disallowed_tools == ["Bash"]
     assert given.disallowed_tools == ["Bash"]
     assert given.hooks is None
 

@@ -46,12 +46,12 @@ EXPECTED: list[str] = [
     "get_news: Error executing tool: news.example did not answer",
     "get_forecast: Error executing tool: weather.example refused the connection",
     "run 2",
-    "offered: get_climate, get_forecast\n",
+    "offered: get_climate, get_forecast, get_news",
     "run 3",
-    "offered: get_climate\n",
+    "offered: get_climate, get_forecast, get_news",
     "get_news: The tool get_news is unavailable (circuit open). The rule consecutive_failures opened it. Its last error was a timeout.",
     "get_forecast: usually mild in Oslo",
-    "These tools are unavailable, do not call them: get_forecast (not before",
+    "These tools are unavailable: get_forecast",
 ]
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 ONE_CALL = ((SuiteCall(),),)
@@ -74,6 +74,9 @@ class ScriptedLLM(BaseLLM):
         run.requests += 1
         run.offered.append({each["function"]["name"] for each in tools or []})
         run.prompts.append("\n".join(each["content"] for each in messages if each["role"] == "system"))
+        run.conversation.append(
+            "".join(f"\n{each['role']}: {each['content']}" for each in messages if each["role"] != "system")
+        )
         role = "assistant" if self.as_text else "tool"
         run.results[:] = [each["content"] for each in messages if each["role"] == role and each["content"]]
         if not self.turns:
@@ -162,7 +165,7 @@ class TestCrewAI(AdapterSuite):
         assert "sunny in Oslo" in run.results[1]
         assert [len(each.calls) for each in tools] == [1, 0, 1]
         assert [event["status"] for event in fleet.events(FORECAST)] == ["success", "rejected"]
-        assert f"do not call them: {FORECAST} (" in run.prompts[-1]
+        assert f"These tools are unavailable: {FORECAST}, {NEWS} (use {BACKUP} instead). " in run.conversation[-1]
 
     # -- the framework's own ways -------------------------------------------------------------------------------------
 
@@ -207,7 +210,7 @@ class TestCrewAI(AdapterSuite):
             agent.llm.turns[:] = ONE_CALL
             steps.execute(todo, StepExecutionContext(task_description="Answer.", task_goal="An answer."))
         assert len(forecast.calls) == calls
-        assert f"do not call them: {FORECAST} (" in run.prompts[-1]
+        assert f"These tools are unavailable: {FORECAST}. " in run.conversation[-1]
 
     def test_cached_results_are_no_calls_and_refusals_are_not_cached(self) -> None:
         fleet = InMemoryFleet()
@@ -234,7 +237,7 @@ class TestCrewAI(AdapterSuite):
         crew.agents[0].llm.turns[:] = ONE_CALL
         kickoff(crew, run)
         assert forecast.calls == ["Oslo"]
-        assert "unavailable" not in run.prompts[-1]
+        assert "unavailable" not in run.conversation[-1]
 
     def test_missing_argument_is_recorded_as_the_callers_error(self) -> None:
         fleet = InMemoryFleet()

@@ -46,7 +46,7 @@ async def connected(mcp: Any, *, http: bool = False, **options: Any):
 class FastMCPDriver(AdapterDriver):
     framework = "fastmcp"
     not_possible: ClassVar[Mapping[str, str]] = {
-        "notice_of_open_tools_is_in_the_prompt": "a server does not see the client's prompt",
+        "outage_is_told_once_in_the_conversation_and_so_is_its_end": "a server does not see the client's prompt",
     }
 
     async def run(self, gear, tools, turns, *, stream=False, terminal_after=None, retries=0):
@@ -290,10 +290,10 @@ EXPECTED = [
     "offered: get_forecast, get_climate, get_news",
     "get_forecast('Oslo') -> failed: Error calling tool 'get_forecast': weather.example refused the connection",
     "get_forecast('Rome') -> failed: ",
-    "offered: get_climate, get_news",
+    "offered: get_forecast, get_climate, get_news",
     "get_forecast('Lima') -> usually mild in Lima",
     "get_forecast('Bonn') -> failed: Error calling tool 'get_climate': climate.example refused the connection",
-    "offered: get_news",
+    "offered: get_forecast, get_climate, get_news",
     "get_forecast('Bern') -> failed: The tool get_forecast is unavailable (circuit open).",
 ]
 

@@ -42,10 +42,10 @@ EXPECTED: list[str] = [
     "run 2",
     "the run failed",
     "run 3",
-    "offered: get_climate\n",
+    "offered: get_climate, get_forecast, get_news",
     "get_news: {'error': 'The tool get_news is unavailable (circuit open).",
     "get_forecast: {'climate': 'usually mild in Oslo'}",
-    "These tools are unavailable, do not call them: get_forecast (not before",
+    "These tools are unavailable: get_forecast",
 ]
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL")
@@ -64,6 +64,10 @@ class ScriptedModel(BaseLlm):
         tools = llm_request.config.tools or []
         self.run.offered.append({each.name for tool in tools for each in tool.function_declarations or []})
         self.run.prompts.append(llm_request.config.system_instruction or "")
+        parts = [part for content in llm_request.contents for part in content.parts]
+        self.run.conversation.append(
+            "".join(f"\n{part.text or part.function_call or part.function_response}" for part in parts)
+        )
         self.run.requests += 1
         if not self.turns:
             yield _said(types.Part(text="done"))

@@ -38,6 +38,9 @@ class ScriptedModel(GenericFakeChatModel):
 
     def _generate(self, messages, *args, **kwargs):
         self.seen.append([message.text for message in messages if message.type == "system"])
+        self.seen.append(
+            "".join(f"\n{message.type}: {message.text}" for message in messages if message.type != "system")
+        )
         return super()._generate(messages, *args, **kwargs)
 
 
@@ -84,6 +87,7 @@ class LangChainDriver(AdapterDriver):
         run.results = [message.text for message in messages if isinstance(message, ToolMessage)]
         run.offered = [names for names in seen if isinstance(names, set)]
         run.prompts = ["\n".join(texts) for texts in seen if isinstance(texts, list)]
+        run.conversation = [text for text in seen if isinstance(text, str)]
         run.requests = len(run.prompts)
         return run
 
@@ -121,13 +125,12 @@ EXPECTED = [
     "  offered: get_forecast, get_climate",
     "  get_forecast: weather.example refused the connection",
     "run 2",
-    "  offered: get_climate",
+    "  offered: get_forecast, get_climate",
     "  get_forecast: weather.example refused the connection",
     "run 3",
-    "  offered: get_climate",
+    "  offered: get_forecast, get_climate",
     "  get_climate: usually mild in Oslo",
-    "These tools are unavailable, do not call them: get_forecast (not before",
-    "use get_climate instead).",
+    "These tools are unavailable: get_forecast (use get_climate instead). ",
 ]
 
 
@@ -141,7 +144,7 @@ def test_guard_on_a_tool_object_names_the_adapter():
 
 
 def test_available_sees_a_guard_within_a_tool_object():
-    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), tool_list="hide", hide_after_s=0)
     made = tool(SuiteTool(guard=gear.guard("weather")).function())
     assert gear.available([made]) == [made]
     gear.try_acquire("weather").failure(ConnectionError("down"))

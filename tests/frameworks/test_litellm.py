@@ -84,7 +84,8 @@ class LiteLLMDriver(AdapterDriver):
         "error_as_a_value_counts_by_its_text_if_the_user_trusts_it": "A model's API has no errors as values.",
         "interrupt_or_deferral_does_not_count": "A completion can't be paused.",
         "probe_of_an_interrupted_call_is_released": "A completion can't be paused.",
-        "notice_of_open_tools_is_in_the_prompt": "The program chooses the model, so no prompt lists the models.",
+        "list_stays_as_it_is_while_a_tool_is_down": "No model sees the list: the program asks which models it can call now.",
+        "outage_is_told_once_in_the_conversation_and_so_is_its_end": "The program chooses the model, so no prompt lists the models.",
         "terminal_refusal_ends_the_run": "There is no agent whose run could end.",
         "guarded_function_is_counted_once_and_its_circuit_filters": "A model is a name, without a function of the program.",
     }
@@ -282,8 +283,7 @@ EXPECTED = [
     "call 3",
     "  available: forecaster-small",
     "  gpt-4o-mini: usually mild in Oslo",
-    "These tools are unavailable, do not call them: model:forecaster-large (not before",
-    "use model:forecaster-small instead).",
+    "These tools are unavailable: model:forecaster-large (use model:forecaster-small instead). ",
     "tokens: ",
 ]
 

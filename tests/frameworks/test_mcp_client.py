@@ -54,7 +54,7 @@ def as_clients_see_it(does):
 class McpClientDriver(AdapterDriver):
     framework = "mcp"
     not_possible: ClassVar[Mapping[str, str]] = {
-        "notice_of_open_tools_is_in_the_prompt": "a client session has no prompt",
+        "outage_is_told_once_in_the_conversation_and_so_is_its_end": "a client session has no prompt",
         "retries_of_the_framework_count_once": "the SDK retries no calls",
         "guarded_function_is_counted_once_and_its_circuit_filters": "a client doesn't see the function of a server's tool",
     }
@@ -293,7 +293,7 @@ async def test_process_that_dies_is_a_lost_connection_and_a_slow_one_is_a_timeou
 async def test_fallback_within_the_server_answers_a_refused_call():
     fleet = InMemoryFleet()
     fleet.open_circuit(CIRCUIT)
-    gear = fleet.gear(fallbacks={CIRCUIT: f"mcp:weather:{BACKUP}"})
+    gear = fleet.gear(fallbacks={CIRCUIT: f"mcp:weather:{BACKUP}"}, tool_list="new_sessions")
     async with Client(make_server([SuiteTool(), SuiteTool(BACKUP, "cloudy in {}".format)])) as client:
         guard_session(client, gear, server="weather")
         assert [tool.name for tool in (await client.list_tools()).tools] == [BACKUP]
@@ -312,7 +312,7 @@ async def test_fallback_of_another_server_is_named_in_the_refusal():
 async def test_list_is_filtered_although_the_client_keeps_it():
     fleet = InMemoryFleet()
     async with Client(make_server([SuiteTool(), SuiteTool(BACKUP)])) as client:
-        guard_session(client, fleet.gear(), server="weather")
+        guard_session(client, fleet.gear(tool_list="hide", hide_after_s=0), server="weather")
         assert len((await client.list_tools()).tools) == 2
         fleet.open_circuit(CIRCUIT)
         assert [tool.name for tool in (await client.list_tools()).tools] == [BACKUP]
@@ -346,10 +346,10 @@ EXPECTED = [
     "offered: get_forecast, get_climate",
     "get_forecast('Oslo') raised: ",
     "get_forecast('Rome') raised: ",
-    "offered: get_climate",
+    "offered: get_forecast, get_climate",
     "get_forecast('Lima') -> The tool get_forecast is unavailable (circuit open).",
     "get_forecast('Lima') -> usually mild in Lima",
-    "notice: These tools are unavailable, do not call them: get_forecast",
+    "notice: These tools are unavailable: get_forecast",
 ]
 
 

@@ -72,7 +72,7 @@ def make_lowlevel_server(tools, *, page_size: int = 100) -> Server:
 class McpServerDriver(AdapterDriver):
     framework = "mcp"
     not_possible: ClassVar[Mapping[str, str]] = {
-        "notice_of_open_tools_is_in_the_prompt": "a server does not see the client's prompt",
+        "outage_is_told_once_in_the_conversation_and_so_is_its_end": "a server does not see the client's prompt",
         "retries_of_the_framework_count_once": "the SDK retries no calls",
     }
     make_server: Any = staticmethod(make_server)
@@ -197,8 +197,8 @@ async def test_refusals_of_a_guarded_server_do_not_open_the_circuits_of_a_guarde
 
 async def test_tools_on_later_pages_of_a_list_are_guarded_and_filtered():
     fleet = InMemoryFleet()
-    tools = [SuiteTool(NEWS), SuiteTool(BACKUP), SuiteTool()]
-    async with Client(guard_server(make_lowlevel_server(tools, page_size=1), fleet.gear())) as client:
+    tools, gear = [SuiteTool(NEWS), SuiteTool(BACKUP), SuiteTool()], fleet.gear(tool_list="hide", hide_after_s=0)
+    async with Client(guard_server(make_lowlevel_server(tools, page_size=1), gear)) as client:
         await client.call_tool(FORECAST, {"city": "Oslo"})
         fleet.open_circuit(FORECAST)
         last = await client.list_tools(cursor="2")
@@ -302,10 +302,10 @@ EXPECTED = [
     "offered: get_forecast, get_climate, get_news",
     "get_forecast('Oslo') -> failed: Error executing tool get_forecast",
     "get_forecast('Rome') -> failed: ",
-    "offered: get_climate, get_news",
+    "offered: get_forecast, get_climate, get_news",
     "get_forecast('Lima') -> usually mild in Lima",
     "get_forecast('Bonn') -> failed: Error executing tool get_climate",
-    "offered: get_news",
+    "offered: get_forecast, get_climate, get_news",
     "get_forecast('Bern') -> failed: The tool get_forecast is unavailable (circuit open). The rule consecutive_failures opened it.",
 ]
 

@@ -89,11 +89,16 @@ class OpenAIAgentsDriver(AdapterDriver):
         run.results = [text_of(item.output) for item in items if item.type == "tool_call_output_item"]
         run.offered = [{tool.name for tool in call.tools} for call in model.calls]
         run.prompts = [call.system_instructions for call in model.calls]
+        run.conversation = [said(call.input) for call in model.calls]
         run.requests = len(model.calls)
         return run
 
     def interrupt(self):
         raise NotImplementedError
+
+
+def said(given):
+    return f"\n{given}" if isinstance(given, str) else "".join(f"\n{each.get('content', each)}" for each in given)
 
 
 def run_sync(runner, agent):
@@ -176,10 +181,10 @@ ONE_CALL = ((SuiteCall(),),)
 EXPECTED = [
     "offered: get_forecast, get_news, backup_forecast",
     "get_forecast -> An error occurred while running the tool.",
-    "offered: get_news, backup_forecast",
+    "offered: get_forecast, get_news, backup_forecast",
     "get_forecast -> cloudy in Oslo, says the backup",
     "get_news -> no news of Oslo",
-    "offered: get_news",
+    "offered: get_forecast, get_news, backup_forecast",
     "get_forecast -> The tool get_forecast is unavailable (circuit open).",
     "  The rule consecutive_failures opened it.",
     "  Its last error was a broken connection.",
@@ -273,7 +278,7 @@ def test_tools_own_text_for_failures_reaches_the_model_and_the_failure_counts() 
 @pytest.mark.parametrize("wrapped", [False, True], ids=["an agent", "a handoff object"])
 def test_agents_that_hand_off_to_one_another_are_all_guarded(wrapped: bool) -> None:
     fleet = InMemoryFleet()
-    gear = fleet.gear()
+    gear = fleet.gear(tool_list="hide", hide_after_s=0)
     clerk = Agent("clerk", tools=[weather()], model=script(ONE_CALL))
     desk = Agent("desk", model=script([(SuiteCall("transfer_to_clerk", {}),)]))
     desk.handoffs = [handoff(clerk) if wrapped else clerk]
@@ -286,7 +291,7 @@ def test_agents_that_hand_off_to_one_another_are_all_guarded(wrapped: bool) -> N
     assert all(handing is not desk for handing in result.last_agent.handoffs)
 
 
-def test_model_that_is_given_by_name_is_offered_only_tools_that_can_be_called() -> None:
+def test_model_that_is_given_by_name_is_not_offered_hidden_tools() -> None:
     fleet = InMemoryFleet()
     model = script(ONE_CALL)
 
@@ -295,7 +300,7 @@ def test_model_that_is_given_by_name_is_offered_only_tools_that_can_be_called() 
             assert model_name == "some-model"
             return model
 
-    fleet_gear = fleet.gear()
+    fleet_gear = fleet.gear(tool_list="hide", hide_after_s=0)
     fleet.open_circuit(FORECAST)
     agent = Agent("a", tools=[weather(), function_tool(SuiteTool(NEWS).function())], model="some-model")
     run(fleet_gear, agent, run_config=RunConfig(model_provider=Provider(), tracing_disabled=True))
@@ -304,7 +309,7 @@ def test_model_that_is_given_by_name_is_offered_only_tools_that_can_be_called() 
 
 def test_tool_that_the_model_is_made_to_call_stays_in_the_list() -> None:
     fleet = InMemoryFleet()
-    gear = fleet.gear()
+    gear = fleet.gear(tool_list="hide", hide_after_s=0)
     fleet.open_circuit(FORECAST)
     for choice in ("required", FORECAST):
         model = script(())

@@ -12,6 +12,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import SkipToolExecution, UsageLimitExceeded
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+from pydantic_ai.settings import ToolOrOutput
 from pydantic_ai.toolsets import FunctionToolset
 
 from switchgear.integrations.pydantic_ai import SwitchgearCapability
@@ -51,9 +52,13 @@ class Script:
     def __init__(self, turns):
         self.turns = list(turns)
         self.seen = []
+        self.conversation = []
 
     def _calls(self, messages, info):
         self.seen.append(info)
+        self.conversation.append(
+            "".join(f"\n{part.part_kind}: {getattr(part, 'content', '')}" for each in messages for part in each.parts)
+        )
         said = sum(isinstance(message, ModelResponse) for message in messages)
         return self.turns[said] if said < len(self.turns) else ()
 
@@ -100,6 +105,7 @@ class PydanticAIDriver(AdapterDriver):
         run.results = returned(messages)
         run.offered = [{tool.name for tool in info.function_tools} for info in script.seen]
         run.prompts = [info.instructions for info in script.seen]
+        run.conversation = script.conversation
         run.requests = len(script.seen)
         return run
 
@@ -137,10 +143,10 @@ ONE_CALL = ((SuiteCall(),),)
 EXPECTED = [
     "offered: get_forecast, get_news, backup_forecast",
     "get_forecast -> weather.example refused the connection",
-    "offered: get_news, backup_forecast",
+    "offered: get_forecast, get_news, backup_forecast",
     "get_forecast -> cloudy in Oslo, says the backup",
     "get_news -> no news of Oslo",
-    "offered: get_news",
+    "offered: get_forecast, get_news, backup_forecast",
     "get_forecast -> The tool get_forecast is unavailable (circuit open).",
     "  The rule consecutive_failures opened it.",
     "  Its last error was a broken connection.",
@@ -271,7 +277,7 @@ def test_run_that_ends_says_why_in_its_exception() -> None:
 
 def test_tool_of_a_prefixed_toolset_has_its_own_circuit_and_a_guard_within_it_is_seen() -> None:
     fleet = InMemoryFleet()
-    gear = fleet.gear()
+    gear = fleet.gear(tool_list="hide", hide_after_s=0)
     plain, guarded = SuiteTool(), SuiteTool(NEWS, guard=gear.guard("mcp:news:get"))
     toolset = FunctionToolset([plain.function(), guarded.function()]).prefixed("eu")
     script = Script(((SuiteCall(f"eu_{FORECAST}"), SuiteCall(f"eu_{NEWS}")),))
@@ -315,3 +321,27 @@ def test_tool_that_needs_an_approval_never_stands_in_for_another_one() -> None:
 
 def test_example_prints_what_it_promises() -> None:
     expect_example("pydantic_ai_agent.py", EXPECTED)
+
+
+def test_hidden_tool_stays_in_the_list_of_an_openai_model_which_is_allowed_the_others() -> None:
+    class OpenAI(FunctionModel):
+        @property
+        def system(self) -> str:
+            return "openai"
+
+    fleet = InMemoryFleet()
+    gear, seen = fleet.gear(tool_list="hide", hide_after_s=0), []
+
+    def answer(_messages, info):
+        seen.append(([each.name for each in info.function_tools], (info.model_settings or {}).get("tool_choice")))
+        return ModelResponse([TextPart("done")])
+
+    agent = Agent(
+        OpenAI(answer),
+        tools=[SuiteTool().function(), SuiteTool(NEWS).function()],
+        capabilities=[SwitchgearCapability(gear)],
+    )
+    asyncio.run(agent.run("How?"))
+    fleet.open_circuit(FORECAST)
+    asyncio.run(agent.run("How?"))
+    assert seen == [([FORECAST, NEWS], None), ([FORECAST, NEWS], ToolOrOutput([NEWS]))]

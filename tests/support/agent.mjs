@@ -67,7 +67,7 @@ for await (const line of createInterface({ input: conductor })) {
     await done;
     answer({ ...found, flushed: await gear.flush(30) });
   } else if (asked.do === "status") {
-    answer({ available: gear.available([asked.tool]).length === 1, mode: gear.status().mode, follower: gear.status().follower });
+    answer({ available: !gear.isOpen(asked.tool), mode: gear.status().mode, follower: gear.status().follower });
   } else {
     throw new Error(`unknown: ${line}`);
   }

@@ -44,7 +44,7 @@ class Agent:
 
     def status(self, circuit: str) -> dict[str, Any]:
         """Return what the agent would say to its model about the tool."""
-        return {"available": self._gear.available([circuit]) == [circuit], "mode": self._gear.status().mode}
+        return {"available": not self._gear.is_open(circuit), "mode": self._gear.status().mode}
 
 
 def main(name: str, conductor_port: str, tool_port: str, servers: str, prefix: str, token: str) -> None:

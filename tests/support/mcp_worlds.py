@@ -94,14 +94,17 @@ class World:
 
     logs_in = False
 
-    def __init__(self, policy=FIVE, names=("small",), **options):
+    def __init__(self, policy=FIVE, names=("small",), gear_options=None, **options):
         self.now, self.up = 0.0, True
         self.answers = dict(ANSWERS)
         self.own = {}
         """By the name of one of several servers, its answers in place of the others'."""
         self.connections, self.outcomes, self.seen = [], [], []
         gear = local_client(
-            lambda: self.now, local_policies=policy, hooks=[FunctionHooks(on_outcome=self.outcomes.append)]
+            lambda: self.now,
+            local_policies=policy,
+            hooks=[FunctionHooks(on_outcome=self.outcomes.append)],
+            **(gear_options or {}),
         )
         servers = [CommandServer(name, "a-server") for name in names]
         self.proxy = Proxy(servers, gear, clock=lambda: self.now, make=self._channel, **options)

@@ -16,9 +16,8 @@ EXPECTED = {
         "turn 1  offered: web_search, archive_search",
         "web_search('Louvre') -> web_search failed: search.example refused the connection",  # fail
         "circuit mcp:search:web: closed -> open",  # open
-        "turn 4  offered: archive_search",
-        "prompt: These tools are unavailable, do not call them: web_search (not before ",  # notice
-        "UTC; use archive_search instead).",
+        "turn 4  offered: web_search, archive_search",
+        "message: [tool status] These tools are unavailable: web_search (use archive_search instead). ",
         "web_search('Louvre') -> Louvre: open 9 to 17 (last month) [from mcp:archive:search]",  # fallback
         "archive_search('Prado')",
         "offered: web_search, archive_search",
@@ -33,8 +32,8 @@ EXPECTED = {
         "backup   backup: rain in Oslo",
         *["weather  Error executing tool: [Errno 111] Connection refused"] * 3,
         "weather  REFUSED: The tool mcp:weather:forecast is unavailable (circuit open).",
-        "offered  ['backup_forecast']",
-        "notice   These tools are unavailable, do not call them: weather_forecast (not before ",
+        "offered  ['weather_forecast', 'backup_forecast']",
+        "message  [tool status] These tools are unavailable: weather_forecast",
     ],
 }
 

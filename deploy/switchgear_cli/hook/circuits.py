@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from switchgear import prompts
 from switchgear.breaker import Breaker, BreakerPermit
 from switchgear.breaker.snapshot import SnapshotError
 from switchgear.breaker.states import PASSING
@@ -27,7 +28,8 @@ from switchgear.guard.permits import CallReport, Permit
 from switchgear.guard.rejections import Caller, Rejection
 from switchgear.guard.reporter import Reporter
 from switchgear.integrations.claude_code import Ended
-from switchgear.prompts import NoticeBoard
+from switchgear.prompts import Down, NoticeBoard
+from switchgear.tool_list import Said, settle
 from switchgear_cli.hook.calls import family_pattern
 from switchgear_cli.hook.settings import is_true
 from switchgear_cli.hook.state import SavedCircuit, State, rejected
@@ -73,6 +75,7 @@ class _SavedPermit(msgspec.Struct, array_like=True):
     """Of the session's rejected calls: of the server, then of the tool."""
 
 
+_decode_said: Final = msgspec.msgpack.Decoder(Said[Down]).decode
 _decode_permit: Final = msgspec.msgpack.Decoder(_SavedPermit).decode
 
 
@@ -207,12 +210,25 @@ def record(
             state.drop_rejected(call.session, call.family or "")
 
 
-def notice(state: State, session: str, clock: Callable[[], float] = time.time) -> str:
-    """Return the text for the model: which tools not to call. Most of the time it is empty."""
-    circuits = _Circuits(state, state.circuits(), clock)
-    views = {view.circuit_id: view for view in _views(state, None)}
-    board = NoticeBoard(clock, clock, circuits.decision.family_of)
-    return board.notice(circuits.all_now(), views, {}, session_id=session, name_of=model_name)
+def message(state: State, session: str, *, begins: bool, clock: Callable[[], float] = time.time) -> str:
+    """Return what to tell the model: which tools went down since it was last told, and which may be called again.
+
+    Args:
+        state: The circuits.
+        session: The session.
+        begins: It begins, or goes on without what it was told.
+        clock: Returns seconds since 1970.
+    """
+    with state.transaction():
+        circuits = _Circuits(state, state.circuits(), clock)
+        views = {view.circuit_id: view for view in _views(state, None)}
+        board = NoticeBoard(clock, clock, circuits.decision.family_of)
+        down = board.down(circuits.all_now(), views, {}, session_id=session)
+        saved = None if begins else state.told(session)
+        said = None if saved is None else _decode_said(saved)
+        after = settle(said, down.keys, down, clock())
+        state.keep_told(session, msgspec.msgpack.encode(after), clock())
+    return prompts.message(Down() if said is None else said.about, after.about, name_of=model_name)
 
 
 def _family_name(decision: CircuitDecision, tool: str) -> str | None:

@@ -45,11 +45,11 @@ def answer(event: Event, options: Options, state: State, clock: Clock = time.tim
 
 def _notice(kind: str, session: str, state: State, clock: Clock) -> Answer | None:
     fleet.refresh(state, clock())
-    if not state.circuits() and not state.fleet():
+    if not state.circuits() and not state.fleet() and state.told(session) is None:
         return None
     from switchgear_cli.hook import circuits  # noqa: PLC0415 - slow to import
 
-    said = circuits.notice(state, session, clock)
+    said = circuits.message(state, session, begins=kind == "SessionStart", clock=clock)
     return claude_code.context(kind, said) if said else None
 
 

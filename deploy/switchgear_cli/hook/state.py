@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Part of the file's name. Another release with other tables has a file of its own."""
 BUSY_S: Final = 2.0
 """Longest wait for another process's transaction."""
@@ -26,6 +26,7 @@ MOST_ROWS: Final[Mapping[str, int]] = {
     "callers": 1_000,
     "permits": 10_000,
     "refusals": 1_000,
+    "told": 1_000,
     "fleet": 5_000,
     "outbox": 10_000,
 }
@@ -39,6 +40,7 @@ CREATE TABLE IF NOT EXISTS circuits (
 CREATE TABLE IF NOT EXISTS callers (session TEXT, tool TEXT, run BLOB, used REAL, PRIMARY KEY (session, tool));
 CREATE TABLE IF NOT EXISTS permits (call TEXT PRIMARY KEY, session TEXT, permit BLOB, used REAL);
 CREATE TABLE IF NOT EXISTS refusals (session TEXT PRIMARY KEY, count INTEGER, used REAL);
+CREATE TABLE IF NOT EXISTS told (session TEXT PRIMARY KEY, said BLOB, used REAL);
 CREATE TABLE IF NOT EXISTS fleet (circuit_id TEXT PRIMARY KEY, record TEXT, used REAL);
 CREATE TABLE IF NOT EXISTS outbox (id INTEGER PRIMARY KEY, event TEXT, used REAL);
 CREATE TABLE IF NOT EXISTS times (name TEXT PRIMARY KEY, at REAL);
@@ -200,11 +202,20 @@ class State:
         """Count the session's refused calls from zero again."""
         self._database.execute("DELETE FROM refusals WHERE session = ?", (session,))
 
+    def told(self, session: str) -> bytes | None:
+        """Return what a session was told about tools that are down."""
+        found: bytes | None = self._value("SELECT said FROM told WHERE session = ?", session)
+        return found
+
+    def keep_told(self, session: str, said: bytes, now: float) -> None:
+        """Write what a session was told about tools that are down."""
+        self._replace("told", (session, said, now))
+
     def forget_session(self, session: str, now: float) -> None:
         """Remove what belongs to a session, and what nothing has used for a day."""
-        for table in ("callers", "permits", "refusals"):
+        for table in ("callers", "permits", "refusals", "told"):
             self._database.execute(f"DELETE FROM {table} WHERE session = ?", (session,))  # noqa: S608 - our own names
-        for table in ("circuits", "callers", "permits", "refusals"):
+        for table in ("circuits", "callers", "permits", "refusals", "told"):
             self._database.execute(f"DELETE FROM {table} WHERE used < ?", (now - KEPT_S,))  # noqa: S608
 
     # -- the fleet ----------------------------------------------------------------------------------------------------

@@ -203,12 +203,6 @@ class CallerErrors:
         with self.lock:
             self.runs[session_id, tool] = _decode(data)
 
-    def rejected_tools(self, session_id: str, most: int) -> list[str]:
-        """Return the tools of a session with at least ``most`` caller errors in a row. One of whose targets has them isn't among them."""
-        with self.lock:
-            found = [tool for (owner, tool), run in self.runs.items() if owner == session_id and run.count >= most]
-        return [tool for tool in found if _ABOUT not in tool]
-
     def _replace_lock(self) -> None:
         self.lock = threading.RLock()  # a signal handler may call a tool while this thread holds it
 
@@ -265,10 +259,6 @@ class CallerErrorLimit:
     def would_refuse(self, tool: str) -> bool:
         """Return whether the next call would be refused, whatever its arguments."""
         return self._errors.would_refuse(self._session_id, tool, self._most)
-
-    def rejected_tools(self) -> list[str]:
-        """Return the tools whose last calls were rejected."""
-        return self._errors.rejected_tools(self._session_id, self._most)
 
 
 def run_name(tool: str, target: str) -> str:

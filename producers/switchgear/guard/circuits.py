@@ -13,6 +13,7 @@ from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit
 from switchgear.guard.local_families import LocalFamilies
 from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
 from switchgear.guard.reporter import Reporter
+from switchgear.tool_list import REFUSES, UP, Condition
 from switchgear_schemas.circuit_ids import tool_circuit
 
 
@@ -98,6 +99,38 @@ class Circuits:
         if refuses or not self._credentials.runs or limit_of(circuit) is None:
             return refuses
         return self._credentials.would_refuse(tool, None if family is None else family.name, caller, now)
+
+    def condition(self, tool: str, caller: Caller = NO_CALLER) -> Condition:
+        """Return what the circuits say of a tool, for a list that a model sees. Takes nothing and asks no other process."""
+        if self.is_open(tool, caller):
+            return REFUSES
+        view, circuits = self._down(tool, caller)
+        if view is None and not circuits:
+            return UP
+        return Condition(down=True, probe="due" if view is None or self.fleet is None else self.fleet.probe(view))
+
+    def ask_ahead(self, tool: str, caller: Caller = NO_CALLER) -> bool:
+        """Ask for a probe of a tool that is down, without a call and without waiting. Its lease comes with the circuit's record.
+
+        Returns:
+            Whether there is nobody to ask: this process may make the probe at once.
+        """
+        fleet, (view, _) = self.fleet, self._down(tool, caller)
+        if fleet is None or view is None or not fleet.reachable(view):
+            return True
+        fleet.ask_ahead(view, tool, caller)
+        return False
+
+    def _down(self, tool: str, caller: Caller) -> tuple[CircuitView | None, list[LocalCircuit]]:
+        """Return which of a tool's circuits are down: the fleet's that decides, and this process's."""
+        family, fleet = self.family_of(tool), self.fleet
+        family_view = None if family is None else self._views.get(family.circuit_id)
+        view = None if fleet is None else fleet.view(tool, caller)
+        circuits = [None if family is None else self._family_circuit(family, family_view)]
+        if view is None or not view.overrides:
+            circuits.append(self.local.known(tool, caller))
+        down = (each for each in (family_view, view) if each is not None and not (each.passes or each.recovers))
+        return next(down, None), [each for each in circuits if each is not None and each.breaker.state not in PASSING]
 
     def _family_looks(self, family: Family, now: float) -> Literal["passes", "refuses", "fleet_probe", "local_probe"]:
         """Return what the circuits of a family say about a call now."""

@@ -189,6 +189,12 @@ class FleetCircuits:
             waiter = self._waiting[view.circuit_id] = Future()
             return waiter
 
+    def ask_ahead(self, view: CircuitView, tool: str, caller: Caller) -> None:
+        """Ask the owner of a circuit for a probe that no call waits for."""
+        if self.request_probe(view) is not None:
+            self.request_ended(view.circuit_id)
+            self.refusals.refused(self.rejection(view, tool), caller=caller, probe_requested=True)
+
     def request_ended(self, circuit_id: str) -> None:
         """Note that the call which asked no longer waits."""
         with self._lock:
@@ -221,6 +227,13 @@ class FleetCircuits:
                 return False
             self._used_leases[circuit_id] = lease_id
             return True
+
+    def probe(self, view: CircuitView) -> Literal["", "due", "held"]:
+        """Return whether a probe may be asked for, or this process has the lease of one that no call has used."""
+        found = self.answer(view)
+        if isinstance(found, LeaseView):
+            return "" if self._used_leases.get(view.circuit_id) == found.lease_id else "held"
+        return "due" if found == "ask" else ""
 
     def give_lease_back(self, circuit_id: str, lease_id: str) -> None:
         """Free a lease for the next call, because its call wasn't made."""

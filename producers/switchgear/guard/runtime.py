@@ -28,6 +28,7 @@ from switchgear.guard.time_limit import TimedThreads
 from switchgear.runtime.fork import call_in_child
 from switchgear.runtime.throttled_log import BoundedLog
 from switchgear.sessions import session_of
+from switchgear.tool_list import REFUSES, Condition
 from switchgear_schemas.enums import ErrorClass, ServedBy
 from switchgear_schemas.errors import SwitchgearError
 
@@ -244,10 +245,22 @@ class Runtime:
             return self.decision.is_open(tool)
         return session.exhausted is not None or session.decision.is_open(tool, _in_session(session, NO_CALLER))
 
-    def rejected_tools(self) -> list[str]:
-        """Return the tools whose last calls in the running session had errors of the caller, up to its limit."""
-        limit = self.caller_error_limit(session_of(self))
-        return [] if limit is None else limit.rejected_tools()
+    def condition(self, tool: str, in_session: bool) -> Condition:
+        """Return what the circuits say of a tool: those of the running session, or the process's."""
+        session = session_of(self) if in_session else None
+        if session is None:
+            return self.decision.condition(tool)
+        if session.exhausted is not None:
+            return REFUSES
+        found: Condition = session.decision.condition(tool, _in_session(session, NO_CALLER))
+        return found
+
+    def ask_ahead(self, tool: str, in_session: bool) -> bool:
+        """Ask for a probe of a tool that no model is offered. Return whether there is nobody to ask."""
+        session = session_of(self) if in_session else None
+        if session is None:
+            return self.decision.ask_ahead(tool)
+        return session.decision.ask_ahead(tool, _in_session(session, NO_CALLER))
 
     # -- refusals -----------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from agent_framework import (
     FunctionInvocationContext,
     FunctionMiddleware,
     FunctionTool,
+    Message,
     MiddlewareTermination,
 )
 from agent_framework.exceptions import MiddlewareException, ToolException
@@ -20,13 +21,13 @@ from switchgear.classify.tool_failure import META_KEY
 from switchgear.client import Switchgear
 from switchgear.guard.rejections import CircuitOpenError
 from switchgear.integrations.tool_calls import RefusedCall, ToolCalls
-from switchgear.prompts import CircuitOf, listed_name
+from switchgear.prompts import CircuitOf
 
 
 def guard_middleware(
     gear: Switchgear, *, circuit_of: CircuitOf = None, terminal_after: int | None = None
 ) -> list[FunctionMiddleware | ChatMiddleware]:
-    """Return the middleware that guards every tool, leaves out those whose circuit is open, and adds the notice.
+    """Return the middleware that guards every tool, decides which of them the model is offered, and tells it about outages.
 
     Give the list to an agent, to one of its runs, or to a chat client. With middleware of your own:
     ``middleware=[*guard_middleware(gear), mine]``.
@@ -96,7 +97,7 @@ class _GuardedCalls(FunctionMiddleware):
 
 
 class _OfferedTools(ChatMiddleware):
-    """Offers the tools whose circuits permit calls, with the notice. The function loop asks it before each request."""
+    """Decides what the model sees. The function loop asks it before each request."""
 
     def __init__(self, calls: ToolCalls) -> None:
         self._calls = calls
@@ -104,15 +105,28 @@ class _OfferedTools(ChatMiddleware):
     async def process(self, context: Any, call_next: Callable[[], Awaitable[None]]) -> None:
         options = dict(context.options or {})
         tools = options.get("tools")
-        if isinstance(tools, Sequence) and tools:
-            options["tools"] = self._calls.available(tools)
+        if isinstance(tools, Sequence) and tools and context.messages:
+            session = getattr(getattr(context, "session", None), "session_id", None)  # 1.10 has no session here
+            options["tools"], context.messages = self._calls.turn_in(
+                tools,
+                context.messages,
+                _message,
+                session_id=session,
+                conversation=session or context.messages[0].text,
+                anchor=_said,
+            )
             if not options["tools"]:
                 options.pop("tool_choice", None)  # APIs reject it without tools
-            notice = self._calls.notice([name for tool in tools if (name := listed_name(tool))])
-            if notice:
-                options["instructions"] = "\n".join(text for text in (options.get("instructions"), notice) if text)
             context.options = options
         await call_next()
+
+
+def _said(message: Message) -> tuple[str, str]:
+    return str(message.role), message.text
+
+
+def _message(text: str) -> Message:
+    return Message("user", [text])
 
 
 def _others(tools: Sequence[Any] | None) -> dict[str, FunctionTool]:

@@ -26,13 +26,12 @@ from switchgear.integrations.tool_calls import (
 from switchgear.prompts import CircuitOf
 from switchgear.runtime.bounded_dict import BoundedDict
 from switchgear_schemas.families import circuit_name, model_name, split_mcp_name
+from switchgear_schemas.ids import mint_metric_id
 
 GUARDED_TOOLS: Final = "mcp__*"
 """Built-in tools are left out: an exit code of Bash says nothing about Bash."""
-AVAILABLE_AGAIN: Final = "The tools that were unavailable may be called again."
-"""The context for a prompt when the last one had a notice and this one has none. The old notice stays in the conversation."""
 _MOST_SEEN: Final = 1_000
-"""The most names of tools to remember for the notice."""
+"""The most names of tools to remember for the messages."""
 
 
 def guard_options(
@@ -42,7 +41,6 @@ def guard_options(
     tools: str | Sequence[str] = GUARDED_TOOLS,
     circuit_of: CircuitOf = None,
     terminal_after: int | None = None,
-    hide_open: bool = True,
 ) -> ClaudeAgentOptions:
     """Return a copy of ``options`` with hooks that guard every tool, ahead of your own hooks.
 
@@ -55,8 +53,6 @@ def guard_options(
         circuit_of: The circuit's name for a tool's name, as a dict or a function. By default, and for names that a dict lacks,
             ``mcp__server__tool`` has the circuit ``mcp:server:tool``, and a built-in tool has its own name.
         terminal_after: Stop the session after this many refused calls. None: never.
-        hide_open: Leave out the tools whose circuits are open now. They stay hidden until the session ends, so give False for
-            long sessions: then the refusal and the notice name them.
 
     Raises:
         SwitchgearError: An argument is impossible. The message names it.
@@ -65,8 +61,7 @@ def guard_options(
     hooks = _Hooks(ToolCalls(gear, circuit_of=_named(circuit_of), terminal_after=terminal_after), given, tools)
     theirs = given.hooks or {}
     merged = {**theirs, **{event: [matcher, *theirs.get(event, ())] for event, matcher in hooks.matchers().items()}}
-    hidden = hooks.open_tools() if hide_open else []
-    return dataclasses.replace(given, hooks=merged, disallowed_tools=[*given.disallowed_tools, *hidden])
+    return dataclasses.replace(given, hooks=merged, disallowed_tools=[*given.disallowed_tools, *hooks.hidden()])
 
 
 def observed_mcp_server(name: str, version: str = "1.0.0", tools: Sequence[Any] = ()) -> Any:
@@ -161,8 +156,6 @@ class _Hooks:
         self._open = OpenCalls()
         self._ids = BoundedDict[tuple[str, str], set[str]](MOST_SESSIONS)
         """The ids of the calls that have begun, by session and sub-agent."""
-        self._noticed = BoundedDict[str, None](MOST_SESSIONS)
-        """The sessions whose last prompt had a notice."""
 
     def matchers(self) -> dict[str, Any]:
         """Return what to put into ``ClaudeAgentOptions.hooks``."""
@@ -176,10 +169,10 @@ class _Hooks:
         }
         return {event: HookMatcher(hooks=[callback]) for event, callback in callbacks.items()}
 
-    def open_tools(self) -> list[str]:
-        """Return the names of the known tools whose circuits are open."""
+    def hidden(self) -> list[str]:
+        """Return the names of the known tools that the session that begins now isn't offered."""
         tools = [self._tools.get(name, name) for name in self._known()]
-        kept = {getattr(tool, "name", tool) for tool in self._calls.available(tools)}
+        kept = {getattr(tool, "name", tool) for tool in self._calls.available(tools, session_id=mint_metric_id())}
         return [name for name in self._known() if name not in kept]
 
     async def before(self, data: Any, tool_use_id: str | None, _context: Any) -> dict[str, Any]:
@@ -206,7 +199,7 @@ class _Hooks:
         call = self._take(data, tool_use_id)
         if call is not None:
             call.succeeded(data["tool_response"], duration_ms=data.get("duration_ms"))
-        return {}
+        return self._told(data)
 
     async def failed(self, data: Any, tool_use_id: str | None, _context: Any) -> dict[str, Any]:
         """Report a failure. It is a text, unless an observed server knows the exception."""
@@ -222,25 +215,24 @@ class _Hooks:
         else:  # as a result that says so, for the rules of classify_result
             failure = None if self._calls.gear.options.classify_result else client_error(data["error"])
             call.succeeded({"content": data["error"], "is_error": True}, failure=failure, duration_ms=duration_ms)
-        return {}
+        return self._told(data)
 
     async def prompt(self, data: Any, _tool_use_id: str | None, _context: Any) -> dict[str, Any]:
-        """Add the notice to the user's prompt."""
+        """Tell the model about outages, after the user's prompt."""
         self._release(self._ids.pop(_thread(data), set()))
-        session = data["session_id"]
-        said = self._calls.notice(self._known())
-        if said:
-            self._noticed[session] = None
-        elif session in self._noticed:
-            self._noticed.pop(session, None)
-            said = AVAILABLE_AGAIN
-        output = {"hookEventName": "UserPromptSubmit", "additionalContext": said}
-        return {"hookSpecificOutput": output} if said else {}
+        return self._told(data)
 
     async def stopped(self, data: Any, _tool_use_id: str | None, _context: Any) -> dict[str, Any]:
         """Give back the permissions of calls that were not made: the user, or another hook, denied them."""
         self._release(self._ids.pop(_thread(data), set()))
         return {}
+
+    def _told(self, data: Any) -> dict[str, Any]:
+        """Return the answer to an event that appends what there is to say about outages to the conversation."""
+        said = self._calls.message(self._known(), session_id=" ".join(_thread(data)))
+        if not said:
+            return {}
+        return {"hookSpecificOutput": {"hookEventName": data["hook_event_name"], "additionalContext": said}}
 
     def _guards(self, name: str) -> bool:
         return any(fnmatch.fnmatchcase(name, glob) for glob in self._globs)

@@ -31,7 +31,7 @@ _BAD_ARGUMENTS: Final = "arguments validation failed"
 
 
 def guard_crews(gear: Switchgear, *, circuit_of: CircuitOf = None, terminal_after: int | None = None) -> CrewGuard:
-    """Guard every tool of all agents and crews of this process, leave out those whose circuit is open, and add the notice to the prompt.
+    """Guard every tool of all agents and crews of this process, decide which of them models are offered, and tell them about outages.
 
     Call it before the first ``kickoff``: an agent takes over the hooks when it runs for the first time.
 
@@ -50,6 +50,16 @@ def guard_crews(gear: Switchgear, *, circuit_of: CircuitOf = None, terminal_afte
     return CrewGuard(ToolCalls(gear, circuit_of=circuit_of, terminal_after=terminal_after))
 
 
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A tool in the list that the executor gives to the model."""
+
+    name: str
+    schema: Any
+    func: Any
+    """Its function if that is guarded itself."""
+
+
 @dataclass(slots=True)
 class _Task:
     """One task of an agent."""
@@ -59,8 +69,6 @@ class _Task:
     """The list of tools that the executor gives to the model. It is changed in place."""
     schemas: list[Any] = field(default_factory=list)
     """What was in ``offered`` at first."""
-    notice: str = ""
-    """The notice in the prompt."""
     last_refusal: str = ""
     """The refusal that ends the run."""
 
@@ -89,7 +97,7 @@ class CrewGuard:
     # -- the model's requests -----------------------------------------------------------------------------------------
 
     def _before_model(self, context: Any) -> None:
-        """Guard the tools of this run, offer those whose circuits permit calls, and end the run after too many refusals."""
+        """Guard the tools of this run, decide what the model sees, and end the run after too many refusals."""
         if self._removed:
             return
         holder = context.executor
@@ -107,7 +115,9 @@ class CrewGuard:
                 f"The run ends: too many tool calls were refused. {run.last_refusal}", source="switchgear"
             )
         tools = self._guarded(holder, run)
-        _note(run, context.messages, self.calls.notice(list(tools)))
+        message = self.calls.message(list(tools), session_id=run.session_id)
+        if message:
+            context.messages.append({"role": "user", "content": message})
 
     def _guarded(self, holder: Any, run: _Task) -> Mapping[str, Any]:
         """Guard the functions of an executor, and filter its list. Return its tools by the model's name for them.
@@ -133,14 +143,9 @@ class CrewGuard:
         if offered is not None:
             if offered is not run.offered:
                 run.offered, run.schemas = offered, list(offered)
-            offered[:] = [each for each in run.schemas if self._is_available(each["function"]["name"], tools)]
+            listed = [_listed(each, tools) for each in run.schemas]
+            offered[:] = [each.schema for each in self.calls.available(listed, session_id=run.session_id)]
         return tools
-
-    def _is_available(self, name: str, tools: Mapping[str, Any]) -> bool:
-        inside = guarded_inside(getattr(tools.get(name), "_original_tool", None))
-        if inside is not None:
-            return bool(self.calls.gear.available([inside.plan.tool]))
-        return bool(self.calls.available([name]))
 
     # -- the calls ----------------------------------------------------------------------------------------------------
 
@@ -200,6 +205,12 @@ class CrewGuard:
         raise error
 
 
+def _listed(schema: Any, tools: Mapping[str, Any]) -> _Listed:
+    name = schema["function"]["name"]
+    inside = guarded_inside(getattr(tools.get(name), "_original_tool", None))
+    return _Listed(name, schema, None if inside is None else inside.wrapper)
+
+
 def _original(function: Callable[..., Any]) -> Callable[..., Any]:
     found: Callable[..., Any] = getattr(function, _ORIGINAL, function)
     return found
@@ -217,12 +228,3 @@ def _refusal(run: _Task, call: RefusedCall) -> ToolFailure:
     if call.ends_run:
         run.last_refusal = call.text
     return ToolFailure(message=call.text, details={META_KEY: call.tool_failure})
-
-
-def _note(run: _Task, messages: list[Any], notice: str) -> None:
-    """Put the notice at the end of the first message, in place of the one before."""
-    content = messages[0].get("content") if messages else None
-    if isinstance(content, str):
-        kept = content.removesuffix(f"\n\n{run.notice}") if run.notice else content
-        messages[0]["content"] = f"{kept}\n\n{notice}" if notice else kept
-        run.notice = notice

@@ -39,7 +39,7 @@ def _credential() -> str | None:
 
 
 class SwitchgearMiddleware(Middleware):
-    """Guard every tool of a server, and leave out those whose circuit is open when a client lists them.
+    """Guard every tool of a server, and decide which of them a client is offered.
 
     Args:
         gear: The client.
@@ -117,10 +117,10 @@ class SwitchgearMiddleware(Middleware):
         return result
 
     async def on_list_tools(self, context: Any, call_next: Callable[[Any], Awaitable[Sequence[Any]]]) -> Sequence[Any]:
-        """List the tools whose circuits permit calls."""
+        """List the tools that the client is offered."""
         tools = await call_next(context)
         self._remember(tools)
-        return self.calls.available(tools)
+        return self.calls.available(tools, session_id=self._client(context.fastmcp_context))
 
     async def _exists(self, context: Any, name: str) -> bool:
         """Look for a tool that was neither listed nor called before. Return whether there may be one."""

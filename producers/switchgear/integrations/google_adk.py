@@ -43,7 +43,7 @@ class _Invocation:
 
 
 class SwitchgearPlugin(BasePlugin):
-    """Guard every tool of all agents of an app, leave out those whose circuit is open, and put the notice into the instructions.
+    """Guard every tool of all agents of an app, decide which of them the models are offered, and tell them about outages.
 
     Make it the first plugin, because the first answer of a plugin hides a call's end from the plugins after it.
 
@@ -66,20 +66,24 @@ class SwitchgearPlugin(BasePlugin):
     # -- the model's requests -----------------------------------------------------------------------------------------
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> Any:
-        """Offer the tools whose circuits permit calls, with the notice. End the run if it had too many refusals."""
+        """Decide what the model sees. End the run if it had too many refusals."""
         run = self._run(callback_context)
         if run.last_refusal:
             text = f"The run ends: too many tool calls were refused. {run.last_refusal}"
             return LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]))
         tools = {name: tool for name, tool in llm_request.tools_dict.items() if name not in _CONTROL}
         run.tools[callback_context.agent_name] = tools
-        kept = {id(tool) for tool in self.calls.available(list(tools.values()))}
+        offered, llm_request.contents = self.calls.turn_in(
+            list(tools.values()),
+            llm_request.contents,
+            _message,
+            session_id=callback_context.session.id,
+            conversation=f"{callback_context.session.id}\0{callback_context.agent_name}",
+        )
+        kept = {id(tool) for tool in offered}
         left_out = {name for name, tool in tools.items() if id(tool) not in kept}
         if left_out:
             llm_request.config.tools = _without(llm_request.config.tools, left_out)
-        notice = self.calls.notice(list(tools))
-        if notice:
-            llm_request.append_instructions([notice])
         return None
 
     # -- the calls ----------------------------------------------------------------------------------------------------
@@ -215,6 +219,10 @@ class SwitchgearPlugin(BasePlugin):
     def _forget(self, invocation_context: Any) -> None:
         with self._lock:
             self._runs.pop(invocation_context.invocation_id, None)
+
+
+def _message(text: str) -> Any:
+    return types.Content(role="user", parts=[types.Part(text=text)])
 
 
 def _key(tool_context: Any) -> tuple[Any, Any]:

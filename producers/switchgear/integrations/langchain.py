@@ -6,19 +6,19 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from langchain.agents.middleware import AgentMiddleware
-from langchain_core.messages import AIMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from switchgear.classify.result import says_failed
 from switchgear.client import Switchgear
 from switchgear.guard.rejections import CircuitOpenError
 from switchgear.integrations.tool_calls import RefusedCall, StartedCall, ToolCalls
-from switchgear.prompts import CircuitOf, listed_name
+from switchgear.prompts import CircuitOf
 
 _END: Final = "switchgear_ends_run"
 
 
 class SwitchgearMiddleware(AgentMiddleware):
-    """Guard every tool of an agent, leave out those whose circuit is open, and put the notice into the system prompt.
+    """Guard every tool of an agent, decide which of them the model is offered, and tell it about outages.
 
     For a graph of your own: ``ToolNode(tools, wrap_tool_call=m.wrap_tool_call, awrap_tool_call=m.awrap_tool_call)``. Put it
     before ``ToolRetryMiddleware`` in the list, so that it sees a call and not its attempts.
@@ -73,7 +73,7 @@ class SwitchgearMiddleware(AgentMiddleware):
             return result
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Offer the tools whose circuits permit calls, with the notice; or end the run instead of asking the model."""
+        """Decide what the model sees; or end the run instead of asking it."""
         last = _last_message(request)
         return handler(self._offered(request)) if last is None else last
 
@@ -113,16 +113,16 @@ class SwitchgearMiddleware(AgentMiddleware):
 
     def _offered(self, request: Any) -> Any:
         self._tools = {tool.name: tool for tool in request.tools if not isinstance(tool, dict)}
-        changes: dict[str, Any] = {}
-        offered = self.calls.available(request.tools)
-        if len(offered) < len(request.tools):
-            changes["tools"] = offered
-        notice = self.calls.notice([name for tool in request.tools if (name := listed_name(tool))])
-        if notice:
-            prompt = request.system_message
-            blocks = [] if prompt is None else list(prompt.content_blocks)
-            changes["system_message"] = SystemMessage(content_blocks=[*blocks, {"type": "text", "text": notice}])
-        return request.override(**changes) if changes else request
+        offered, messages = self.calls.turn_in(
+            request.tools,
+            request.messages,
+            HumanMessage,
+            session_id=_thread(request),
+            conversation=_thread(request) or (request.messages[0].id if request.messages else None),
+        )
+        if len(offered) == len(request.tools) and len(messages) == len(request.messages):
+            return request
+        return request.override(tools=offered, messages=messages)
 
 
 def _said(result: Any) -> Any:

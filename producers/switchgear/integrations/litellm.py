@@ -18,7 +18,7 @@ from switchgear.classify import IGNORE
 from switchgear.client import Switchgear
 from switchgear.guard.rejections import CircuitOpenError
 from switchgear.integrations.tool_calls import RefusedCall, StartedCall, ToolCalls
-from switchgear.prompts import CircuitOf
+from switchgear.prompts import CircuitOf, named
 from switchgear.usage import NOTHING, Usage
 
 T = TypeVar("T")
@@ -85,7 +85,8 @@ class GuardedModels:
 
     def available(self, models: Sequence[T]) -> list[T]:
         """Return those of the models, by name, whose circuits permit calls."""
-        return self.calls.available(models)
+        refuses = self.calls.gear.is_open
+        return [model for name, model in named(models, self.calls.circuit) if not refuses(name)]
 
     def _is_known(self, model: str) -> bool:
         """Return whether there is such a model, after LiteLLM rejected a request for it."""

@@ -35,7 +35,7 @@ def guard_session(
     circuit_of: CircuitOf = None,
     terminal_after: int | None = None,
 ) -> T:
-    """Guard every tool of a server, and leave out those whose circuit is open from the lists of tools.
+    """Guard every tool of a server, and decide which of them are in its lists.
 
     The session's methods ``call_tool`` and ``list_tools`` are replaced, so everything that uses the session is guarded.
 
@@ -143,12 +143,12 @@ class _SessionGuard:
         return result
 
     async def list_tools(self, **options: Any) -> Any:
-        """List the tools whose circuits permit calls."""
+        """List the tools to offer. For ``new_sessions``, the connection is the session."""
         found = await self._list_tools(**options)
         kept = self._names if len(self._names) < _MOST_TOOLS else ()
         self._names = tuple(dict.fromkeys([*kept, *(tool.name for tool in found.tools)]))
         self._complete = self._complete or found.next_cursor is None
-        return found.model_copy(update={"tools": self._calls.available(found.tools)})
+        return found.model_copy(update={"tools": self._calls.available(found.tools, session_id=self._credential)})
 
 
 def _ends_connection(error: MCPError) -> bool:

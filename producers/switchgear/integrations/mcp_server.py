@@ -34,7 +34,7 @@ _GUARD: Final = "__switchgear__"
 
 
 def guard_server(server: T, gear: Switchgear, *, circuit_of: CircuitOf = None, terminal_after: int | None = None) -> T:
-    """Guard every tool of a server, and leave out those whose circuit is open when a client lists them.
+    """Guard every tool of a server, and decide which of them a client is offered.
 
     The methods ``call_tool`` and ``list_tools`` of an ``MCPServer`` are replaced, or the handlers of ``tools/call`` and
     ``tools/list`` of a low-level ``Server``. The SDK's middleware is not used: it is provisional in SDK 2.x, and it sees a tool's
@@ -162,7 +162,7 @@ class _GuardedMCPServer(_Guarded):
         )
 
     async def list_tools(self) -> Any:
-        """List the tools whose circuits permit calls."""
+        """List the tools that all clients are offered. The SDK doesn't say which client asks."""
         found = await self._list_tools()
         self.names = tuple(tool.name for tool in found)
         kept = {tool.name for tool in self.calls.available([self._tool(tool.name) or tool for tool in found])}
@@ -200,10 +200,10 @@ class _GuardedServer(_Guarded):
         return await self.make(params.name, params.arguments, ctx, call)
 
     async def on_list_tools(self, ctx: Any, params: Any) -> Any:
-        """List the tools whose circuits permit calls."""
+        """List the tools that the client is offered."""
         assert self._list_tools is not None
         found = await self._list_tools(ctx, params)
-        return found.model_copy(update={"tools": self.calls.available(found.tools)})
+        return found.model_copy(update={"tools": self.calls.available(found.tools, session_id=self._client(ctx))})
 
     async def _exists(self, ctx: Any, name: str) -> bool:
         """List all tools. Return whether there may be one with this name."""

@@ -58,7 +58,7 @@ _server_results: ContextVar[list[Any] | None] = ContextVar("switchgear_openai_re
 
 
 class SwitchgearRunner:
-    """Run agents like the SDK's ``Runner``, with every tool guarded and the unavailable ones left out of the model's list.
+    """Run agents like the SDK's ``Runner``, with every tool guarded, and the model told about outages.
 
     It runs guarded copies of your agents: their function tools, the tools of their MCP servers, and the agents that they hand
     off to. Your own agents stay as they are. An agent that is a tool is guarded as one tool; for the tools within it, write
@@ -220,7 +220,7 @@ class SwitchgearRunner:
         return self.calls.gear.classify_text(circuit, text) if status is None else Classification(status)
 
     def _config(self, given: Any) -> Any:
-        """Return the run's configuration with models that offer only the tools that can be called."""
+        """Return the run's configuration with models that see what Switchgear decides."""
         config = RunConfig(**given) if isinstance(given, dict) else given or RunConfig()
         changes: dict[str, Any] = {
             "model_provider": _OfferingProvider(config.model_provider, self.calls),
@@ -232,7 +232,7 @@ class SwitchgearRunner:
 
 
 class _OfferingModel(Model):
-    """A model that is offered the tools whose circuits permit calls, with the notice.
+    """A model that is offered the tools that Switchgear decides, and is told about outages.
 
     The SDK itself keeps all tools. It ends a run whose model calls a tool that it doesn't know.
     """
@@ -251,7 +251,7 @@ class _OfferingModel(Model):
         **kwargs: Any,
     ) -> Any:
         """Ask the model."""
-        system_instructions, tools = self._offered(system_instructions, model_settings, tools, kwargs.get("prompt"))
+        input, tools = self._seen(input, model_settings, tools)  # noqa: A001
         return await self._model.get_response(system_instructions, input, model_settings, tools, *args, **kwargs)
 
     def stream_response(
@@ -264,7 +264,7 @@ class _OfferingModel(Model):
         **kwargs: Any,
     ) -> Any:
         """Ask the model and stream its answer."""
-        system_instructions, tools = self._offered(system_instructions, model_settings, tools, kwargs.get("prompt"))
+        input, tools = self._seen(input, model_settings, tools)  # noqa: A001
         return self._model.stream_response(system_instructions, input, model_settings, tools, *args, **kwargs)
 
     def get_retry_advice(self, request: Any) -> Any:
@@ -281,22 +281,25 @@ class _OfferingModel(Model):
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)  # what the SDK looks for in some models
 
-    def _offered(
-        self, instructions: str | None, settings: Any, tools: list[Any], prompt: Any
-    ) -> tuple[str | None, list[Any]]:
+    def _seen(self, given: Any, settings: Any, tools: list[Any]) -> tuple[Any, list[Any]]:
+        """Return the input with the messages about outages, and the tools to offer."""
         ours = [each for each in tools if isinstance(each, FunctionTool)]
-        left = {id(each) for each in self._calls.available(ours)}
+        history = [_message(given)] if isinstance(given, str) else given
+        offered, seen = self._calls.turn_in(ours, history, _message, session_id=_session.get())
+        left = {id(each) for each in offered}
+        given = given if len(seen) == len(history) else seen
         # The API rejects a request that demands a tool which isn't in the list.
         demanded = settings.tool_choice
         if not left and demanded == "required":
-            return instructions, tools
+            return given, tools
         hidden = {
             id(each) for each in ours if id(each) not in left and each.name != demanded and not each.defer_loading
         }
-        notice = self._calls.notice([each.name for each in ours])
-        if notice and not (prompt and instructions is None):  # instructions would replace those of a stored prompt
-            instructions = f"{instructions}\n\n{notice}" if instructions else notice
-        return instructions, [each for each in tools if id(each) not in hidden]
+        return given, [each for each in tools if id(each) not in hidden]
+
+
+def _message(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
 
 
 class _OfferingProvider(ModelProvider):

@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ModelRetry, SkipToolExecution, ToolFailed, UsageLimitExceeded
-from pydantic_ai.messages import InstructionPart, ToolCallPart
+from pydantic_ai.messages import ModelRequest, ToolCallPart, UserPromptPart
+from pydantic_ai.settings import ToolOrOutput
 
 from switchgear.classify import Classification
 from switchgear.client import Switchgear
@@ -20,7 +21,7 @@ from switchgear.prompts import CircuitOf
 
 
 class SwitchgearCapability(AbstractCapability[Any]):
-    """Guard every tool of an agent, leave out those whose circuit is open, and add the notice to the instructions.
+    """Guard every tool of an agent, decide which of them the model is offered, and tell it about outages.
 
     It guards function tools and the tools of all toolsets, MCP servers included. Put it after capabilities that repeat a call,
     so that it sees each attempt. The attempts count once.
@@ -81,25 +82,35 @@ class SwitchgearCapability(AbstractCapability[Any]):
         return self.calls.gear.classify_text(circuit, str(found))
 
     async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
-        """Offer the tools whose circuits permit calls, with the notice.
+        """Decide what the model sees.
 
         The framework's ``prepare_tools`` would also forget the tools that it leaves out. A model that calls one of them gets
         a refusal with reasons here, and "Unknown tool name" there.
         """
         parameters = request_context.model_request_parameters
-        tools, parts = parameters.function_tools, parameters.instruction_parts or []
+        tools = parameters.function_tools
         named = [SimpleNamespace(name=each.name, function=_function(ctx, each.name)) for each in tools]
-        left = {each.name for each in self.calls.available(named)}
+        offered, messages = self.calls.turn_in(
+            named, request_context.messages, _message, session_id=ctx.conversation_id or ctx.run_id
+        )
+        left = {each.name for each in offered}
+        request_context = dataclasses.replace(request_context, messages=messages)
         # Providers reject a request that demands a tool which isn't in the list.
         choice = (request_context.model_settings or {}).get("tool_choice")
         if not left and choice == "required":
             return request_context
         left.update(choice if isinstance(choice, list) else getattr(choice, "function_tools", ()))
-        notice = self.calls.notice([each.name for each in tools])
-        if notice:
-            parts = [*parts, InstructionPart(content=notice, dynamic=True)]
         kept = [each for each in tools if each.name in left]
-        parameters = dataclasses.replace(parameters, function_tools=kept, instruction_parts=parts or None)
+        if (
+            len(kept) < len(tools)
+            and choice in (None, "auto")
+            and getattr(request_context.model, "system", "") == "openai"
+        ):
+            # OpenAI's allowed_tools: the list stays in the prompt's cache, and the model may call some of it.
+            allowed = ToolOrOutput([each.name for each in kept])
+            settings = {**(request_context.model_settings or {}), "tool_choice": allowed}
+            return dataclasses.replace(request_context, model_settings=settings)
+        parameters = dataclasses.replace(parameters, function_tools=kept)
         return dataclasses.replace(request_context, model_request_parameters=parameters)
 
 
@@ -108,6 +119,10 @@ def _refusal(call: RefusedCall) -> Any:
     if call.ends_run:
         return UsageLimitExceeded(f"The run ends: too many tool calls were refused. {call.text}")
     return ToolFailed(call.text)
+
+
+def _message(text: str) -> ModelRequest:
+    return ModelRequest([UserPromptPart(text)])
 
 
 def _stand_ins(ctx: Any) -> Iterator[str]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self
 
 import msgspec
 
@@ -24,6 +24,7 @@ from switchgear.guard.caller_errors import CallerErrorLimit
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.guard.tool_function import guarded_inside
+from switchgear.integrations.turns import Turns
 from switchgear.model_text import UNKNOWN_TOOLS
 from switchgear.prompts import CircuitOf
 from switchgear.redaction import one_line
@@ -33,8 +34,6 @@ from switchgear.usage import NOTHING, Usage, usage_of
 from switchgear_schemas.enums import DEFAULT_COUNTED, ErrorClass
 from switchgear_schemas.ids import mint_metric_id
 
-T = TypeVar("T")
-
 MOST_SESSIONS: Final = 10_000
 """The most sessions whose refusals are counted. The one that was refused longest ago is forgotten first."""
 MOST_FAILED: Final = 1_000
@@ -42,7 +41,6 @@ MOST_FAILED: Final = 1_000
 _MOST_OF_A_NAME: Final = 100
 MOST_OPEN: Final = 10_000
 """The most calls that wait for their end in :class:`OpenCalls`."""
-_MOST_LISTS: Final = 100
 _NO_TEXT: Final = "the result says that the tool failed"
 
 
@@ -198,7 +196,7 @@ class StartedCall:
             self.failed(error)
 
 
-class ToolCalls:
+class ToolCalls(Turns):
     """The tool calls of one agent, or of one server, through a client. Thread-safe.
 
     Args:
@@ -221,11 +219,9 @@ class ToolCalls:
             arguments.impossible("gear", "a Switchgear client", gear, "gear = Switchgear.local() needs no Kafka.")
         if terminal_after is not None:
             arguments.whole("terminal_after", terminal_after)
-        self.gear = gear
+        super().__init__(gear, arguments.renamer("circuit_of", circuit_of))
         self._runtime = gear._runtime  # noqa: SLF001 - the adapters are a part of the client
-        self.circuit = arguments.renamer("circuit_of", circuit_of)
         self._terminal_after = terminal_after
-        self._names: dict[tuple[str, ...], dict[str, str]] = {}
         self._refusals = BoundedDict[str, int](MOST_SESSIONS)
         self._failed = BoundedDict[int, tuple[object, bool]](MOST_FAILED)
         """Calls of which an attempt failed, and whether with a class that counts."""
@@ -349,28 +345,6 @@ class ToolCalls:
             limit = self._unknown_limit(session_id)
             if limit is not None:
                 limit.ended(UNKNOWN_TOOLS, None, None, None, None, None)
-
-    # -- for the prompt -----------------------------------------------------------------------------------------------
-
-    def available(self, tools: Sequence[T]) -> list[T]:
-        """Return the tools to offer to the model now. See :meth:`switchgear.Switchgear.available`."""
-        return self.gear.available(tools, circuit_of=self.circuit)
-
-    def notice(self, names: Sequence[str]) -> str:
-        """Return the text for the system prompt about the tools with these names. It is usually empty."""
-        known = self.names(names)
-        return self.gear.notice(name_of=known, tools=known) if known else ""
-
-    def names(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the model's names of tools by circuit."""
-        key = tuple(names)
-        found = self._names.get(key)
-        if found is None:
-            found = {self.circuit(name): name for name in key}
-            if len(self._names) >= _MOST_LISTS:
-                self._names.clear()
-            self._names[key] = found
-        return found
 
     # -- retries of the framework -------------------------------------------------------------------------------------
 

@@ -111,6 +111,8 @@ def _readings(status: SwitchgearStatus) -> Iterator[_Reading]:
         if status.emitter.spool is not None:
             yield from _spool(status.emitter.spool)
     yield _Reading("switchgear_guard_hook_failures_total", "Exceptions of hooks.", status.hook_failures)
+    changes = status.tool_list_changes
+    yield _Reading("switchgear_guard_tool_list_changes_total", "Changes of lists of tools shown to models.", changes)
     deaths = len(status.background_deaths)
     yield _Reading("switchgear_guard_background_failed_jobs", "Background jobs that were restarted.", deaths)
 

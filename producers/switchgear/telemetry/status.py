@@ -33,6 +33,8 @@ class SwitchgearStatus:
     """States of the fleet's circuits as this process sees them, by circuit id."""
     caller_errors: int = 0
     """The number of calls refused because the tool had rejected the caller's last calls."""
+    tool_list_changes: int = 0
+    """How often a list of tools that a model had seen changed. Each change makes the model's provider read the whole prompt again."""
 
     @property
     def degraded(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ pytest runs each test of the suite with the real framework, without a network an
 from __future__ import annotations
 
 import asyncio
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -107,6 +108,7 @@ class SuiteRun:
         results: The texts of the tools' results, in the order of the calls.
         offered: The names of the tools that the model was offered, one set per request.
         prompts: The system prompts, one text per request.
+        conversation: What users, tools and the model said before each request, one text per request.
         requests: How often the model was asked.
         error: The exception that ended the run, or None.
     """
@@ -114,6 +116,7 @@ class SuiteRun:
     results: list[str] = field(default_factory=list)
     offered: list[set[str]] = field(default_factory=list)
     prompts: list[str] = field(default_factory=list)
+    conversation: list[str] = field(default_factory=list)
     requests: int = 0
     error: BaseException | None = None
 
@@ -328,9 +331,19 @@ class AdapterSuite:
         assert [event["status"] for event in fleet.events(FORECAST)] == ["rejected"]
         assert found.error is None
 
-    def test_open_tools_are_left_out_of_the_list(self) -> None:
+    def test_list_stays_as_it_is_while_a_tool_is_down(self) -> None:
         fleet = InMemoryFleet()
         gear, tools = fleet.gear(), [SuiteTool(), SuiteTool(NEWS)]
+        before = self.run(gear, tools, ()).offered[0]
+        fleet.open_circuit(FORECAST)
+        fleet.advance(3_600)
+        assert self.run(gear, tools, ()).offered[0] == before
+        assert before >= {FORECAST, NEWS}
+        assert gear.status().tool_list_changes == 0
+
+    def test_hidden_tools_are_left_out_of_the_list(self) -> None:
+        fleet = InMemoryFleet()
+        gear, tools = fleet.gear(tool_list="hide", hide_after_s=0), [SuiteTool(), SuiteTool(NEWS)]
         assert self.run(gear, tools, ()).offered[0] >= {FORECAST, NEWS}
         fleet.open_circuit(FORECAST)
         offered = self.run(gear, tools, ()).offered[0]
@@ -339,15 +352,30 @@ class AdapterSuite:
         fleet.close_circuit(FORECAST)
         assert self.run(gear, tools, ()).offered[0] >= {FORECAST, NEWS}
 
-    def test_notice_of_open_tools_is_in_the_prompt(self) -> None:
+    def test_outage_is_told_once_in_the_conversation_and_so_is_its_end(self) -> None:
         fleet = InMemoryFleet()
-        gear, tools = fleet.gear(), [SuiteTool(), SuiteTool(NEWS)]
-        assert "unavailable" not in self.run(gear, tools, ()).prompts[0]
+
+        def ends_the_outage(_city: str) -> str:
+            fleet.close_circuit(FORECAST)
+            fleet.advance(61)
+            return "no news"
+
+        news = SuiteTool(NEWS)
+        gear, turn = fleet.gear(), (SuiteCall(NEWS),)
+        quiet = self.run(gear, [SuiteTool(), news], (turn, turn))
+        assert "unavailable" not in "".join(quiet.conversation)
         fleet.open_circuit(FORECAST)
         fleet.open_circuit("a_tool_of_another_agent")
-        prompt = self.run(gear, tools, ()).prompts[0]
-        assert f"These tools are unavailable, do not call them: {FORECAST} (" in prompt
-        assert "a_tool_of_another_agent" not in prompt
+        fleet.advance(61)
+        news.does = ends_the_outage
+        found = self.run(gear, [SuiteTool(), news], (turn, turn, turn))
+        assert set(found.prompts) == set(quiet.prompts)
+        said, ended = f"These tools are unavailable: {FORECAST}. ", f"These tools may be called again: {FORECAST}."
+        assert [text.count(said) for text in found.conversation] == [1] * found.requests
+        assert found.conversation[-1].count(ended) == 1
+        assert "a_tool_of_another_agent" not in found.conversation[-1]
+        for earlier, later in itertools.pairwise(found.conversation):
+            assert later.startswith(earlier), "what a provider has read stays as it is"
 
     def test_fallback_runs_or_is_named(self) -> None:
         fleet = InMemoryFleet()
@@ -448,7 +476,7 @@ class AdapterSuite:
 
     def test_guarded_function_is_counted_once_and_its_circuit_filters(self) -> None:
         fleet = InMemoryFleet()
-        gear = fleet.gear()
+        gear = fleet.gear(tool_list="hide", hide_after_s=0)
         tool = SuiteTool(guard=gear.guard("weather"))
         self.run(gear, [tool, SuiteTool(NEWS)])
         assert [event["status"] for event in fleet.events("weather")] == ["success"]

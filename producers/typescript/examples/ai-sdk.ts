@@ -1,5 +1,5 @@
-// An agent of the Vercel AI SDK whose tool breaks. It needs no key and no network: the model is a script that calls the first tool it is
-// offered. `Switchgear.local()` decides for this process; with `new Switchgear({ url })` the fleet shares the circuits.
+// An agent of the Vercel AI SDK whose tool breaks. It needs no key and no network: the model is a script that calls the first tool, or the
+// second one when it was told that a tool is down. `Switchgear.local()` decides for this process; with `new Switchgear({ url })` the fleet shares the circuits.
 import { generateText, stepCountIs, tool } from "ai";
 import { MockLanguageModelV4 } from "ai/test";
 import { z } from "zod";
@@ -29,8 +29,9 @@ for (const run of [1, 2]) {
   await generateText({
     model: scriptedModel(),
     tools,
+    system: "Be brief.",
     prompt: "How is the weather in Oslo?",
-    prepareStep: prepareStep(gear, tools, { instructions: "Be brief." }),
+    prepareStep: prepareStep(gear, tools),
     stopWhen: [stepCountIs(5), refusedCalls(3)],
   });
 }
@@ -42,9 +43,9 @@ function scriptedModel(): MockLanguageModelV4 {
   };
   return new MockLanguageModelV4({
     doGenerate: async ({ prompt, tools: offered = [] }) => {
-      const last = prompt.at(-1)!;
-      if (last.role === "tool") {
-        const [result] = last.content;
+      const answered = prompt.find(({ role }) => role === "tool");
+      if (answered?.role === "tool") {
+        const [result] = answered.content;
         console.log("  the model reads:", JSON.stringify("output" in result! ? result.output : result));
         return {
           content: [{ type: "text", text: "done" }],
@@ -53,13 +54,14 @@ function scriptedModel(): MockLanguageModelV4 {
           warnings: [],
         };
       }
-      const [system] = prompt;
-      console.log("  system prompt:", system?.role === "system" ? system.content : "");
+      const texts = prompt.flatMap(({ role, content }) => (role === "user" ? content : []));
+      const told = texts.map((part) => (part.type === "text" ? part.text : "")).join(" ");
+      console.log("  the model is told:", told);
       console.log("  offered:", offered.map(({ name }) => name).join(", "));
       const call = {
         type: "tool-call",
         toolCallId: "1",
-        toolName: offered[0]!.name,
+        toolName: offered[told.includes("unavailable") ? 1 : 0]!.name,
         input: '{"city":"Oslo"}',
       } as const;
       return { content: [call], finishReason: { unified: "tool-calls", raw: undefined }, usage, warnings: [] };

@@ -1,6 +1,7 @@
-// A graph of LangGraph.js whose tool breaks. It needs no key and no network: the model is a script that calls the first tool it is offered.
+// A graph of LangGraph.js whose tool breaks. It needs no key and no network: the model is a script that calls the first tool,
+// or the second one when it was told that a tool is down.
 // `Switchgear.local()` decides for this process; with `new Switchgear({ url })` the fleet shares the circuits.
-import { AIMessage, SystemMessage, type BaseMessage } from "@langchain/core/messages";
+import { AIMessage, HumanMessage, SystemMessage, type BaseMessage } from "@langchain/core/messages";
 import { tool } from "@langchain/core/tools";
 import { END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { ToolNode, toolsCondition } from "@langchain/langgraph/prebuilt";
@@ -25,10 +26,13 @@ const climate = tool(async ({ city }) => `usually mild in ${city}`, {
 const tools = wrapTools(gear, [forecast, climate]);
 
 const graph = new StateGraph(MessagesAnnotation)
-  .addNode("model", async ({ messages }) => {
-    const system = new SystemMessage(`Be brief. ${gear.notice({ only: tools.map(({ name }) => name) })}`);
+  .addNode("model", async ({ messages }, config) => {
+    const sessionId = String(config.configurable?.["thread_id"]);
+    const message = gear.outageMessage({ sessionId, only: tools.map(({ name }) => name) });
+    const told = message === "" ? [] : [new HumanMessage(message)];
     const offered = gear.available(tools).map(({ name }) => name); // model.bindTools(gear.available(tools))
-    return { messages: [scriptedModel([system, ...messages], offered)] };
+    const asked = [new SystemMessage("Be brief."), ...messages, ...told];
+    return { messages: [...told, scriptedModel(asked, offered)] };
   })
   .addNode("tools", new ToolNode(tools))
   .addEdge(START, "model")
@@ -38,16 +42,19 @@ const graph = new StateGraph(MessagesAnnotation)
 
 for (const run of [1, 2]) {
   console.log(`run ${run}`);
-  await graph.invoke({ messages: [{ role: "user", content: "How is the weather in Oslo?" }] });
+  const messages = [{ role: "user", content: "How is the weather in Oslo?" }];
+  await graph.invoke({ messages }, { configurable: { thread_id: `thread ${run}` } });
 }
 
 function scriptedModel(messages: BaseMessage[], offered: string[]): AIMessage {
-  const last = messages.at(-1)!;
-  if (last.type === "tool") {
-    console.log("  the model reads:", last.text.split("\n")[0]);
+  const answered = messages.find(({ type }) => type === "tool");
+  if (answered !== undefined) {
+    console.log("  the model reads:", answered.text.split("\n")[0]);
     return new AIMessage("done");
   }
-  console.log("  system prompt:", messages[0]!.text);
+  const told = messages.flatMap(({ type, text }) => (type === "human" ? [text] : [])).join(" ");
+  console.log("  the model is told:", told);
   console.log("  offered:", offered.join(", "));
-  return new AIMessage({ content: "", tool_calls: [{ id: "1", name: offered[0]!, args: { city: "Oslo" } }] });
+  const name = offered[told.includes("unavailable") ? 1 : 0]!;
+  return new AIMessage({ content: "", tool_calls: [{ id: "1", name, args: { city: "Oslo" } }] });
 }

@@ -1,25 +1,20 @@
-// Print the size of each entry point with all that it imports: as built, and compressed.
-import { readFileSync } from "node:fs";
+// Print what each entry point adds to a program: bundled, minified and compressed, without its peer dependencies.
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
+import { buildSync } from "esbuild";
 
 const dist = join(dirname(fileURLToPath(import.meta.url)), "..", "dist");
 
-function reachable(file, found = new Set()) {
-  if (!found.has(file)) {
-    found.add(file);
-    for (const [, from] of readFileSync(file, "utf8").matchAll(/from "(\.[^"]+)"/g)) {
-      reachable(join(dirname(file), from), found);
-    }
-  }
-  return found;
-}
-
-for (const entry of ["index.js", "ai.js", "langchain.js", "mcp.js"]) {
-  const files = [...reachable(join(dist, entry))];
-  const text = files.map((file) => readFileSync(file, "utf8")).join("\n");
-  console.log(
-    `${entry}: ${files.length} files, ${(text.length / 1000).toFixed(0)} kB, ${(gzipSync(text).length / 1000).toFixed(0)} kB compressed`,
-  );
+for (const entry of ["index", "ai", "langchain", "mcp"]) {
+  const built = buildSync({
+    entryPoints: [join(dist, `${entry}.js`)],
+    bundle: true,
+    minify: true,
+    format: "esm",
+    platform: "node",
+    packages: "external",
+    write: false,
+  });
+  console.log(`${entry} ${gzipSync(built.outputFiles[0].contents).length}`);
 }

@@ -1,7 +1,7 @@
 /** Guards for the tools of the Vercel AI SDK. The types are structural: this module doesn't import the SDK. */
 import type { Gear } from "./gear.js";
 import type { AnyOptions } from "./guard/options.js";
-import { namesByCircuit } from "./prompts/run-notice.js";
+import { namesByCircuit, Told } from "./prompts/run-notice.js";
 import { circuitIn, renamer, withCircuit, type NameMap } from "./prompts/tool-name.js";
 import { CircuitOpenError } from "./rejection.js";
 import type { Session, Switchgear } from "./switchgear.js";
@@ -48,30 +48,35 @@ export function wrapTools<T extends Readonly<Record<string, object>>>(gear: Gear
 }
 
 export interface StepOptions {
-  /** The system prompt. The notice of tools that must not be called comes after it. By default it is that of the call, from version 7 on. */
-  readonly instructions?: string | undefined;
   /** The circuit's name for a tool's name. Tools of `wrapTools` know theirs. */
   readonly circuitOf?: NameMap | undefined;
 }
 
+/** A message of the SDK, with a text of a user. */
+interface Message {
+  readonly role: "user";
+  readonly content: string;
+}
+
 /**
- * Return the `prepareStep` of `generateText`, `streamText` or an agent: each step offers the tools whose circuits permit calls, and says in
- * the system prompt which must not be called.
+ * Return the `prepareStep` of `generateText`, `streamText` or an agent. Each step offers the tools that the client's `toolList` decides. A
+ * message in the conversation says which tools are down, once, and once that they may be called again.
  */
 export function prepareStep<T extends Readonly<Record<string, object>>>(
   gear: Switchgear | Session,
   tools: T,
   options: StepOptions = {},
-): (step: { readonly stepNumber: number }) => { activeTools: (keyof T & string)[]; system?: string } {
+): <M extends object>(step: {
+  readonly messages: readonly M[];
+}) => { activeTools: (keyof T & string)[]; messages: (M | Message)[] } {
   const { circuitOf } = options;
   const names = namesByCircuit(Object.entries(tools), circuitOf);
-  return (step) => {
-    const base: unknown = options.instructions ?? (step as { initialInstructions?: unknown }).initialInstructions ?? "";
-    const notice = gear.notice({ nameOf: names, only: Object.keys(names) });
-    const activeTools = Object.keys(gear.available(tools, circuitOf === undefined ? {} : { circuitOf }));
-    const system = typeof base === "string" ? [base, notice].filter((part) => part !== "").join("\n\n") : "";
-    return { activeTools, ...(system === "" ? {} : { system }) };
-  };
+  const say = (sessionId: string): string => gear.outageMessage({ sessionId, nameOf: names, only: Object.keys(names) });
+  const told = new Told<object>(say, (content): Message => ({ role: "user", content }));
+  return <M extends object>(step: { readonly messages: readonly M[] }) => ({
+    activeTools: Object.keys(gear.available(tools, circuitOf === undefined ? {} : { circuitOf })),
+    messages: [...told.in(step.messages, names)] as (M | Message)[],
+  });
 }
 
 /**

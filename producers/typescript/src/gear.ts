@@ -1,5 +1,6 @@
 import type { Rejection } from "./rejection.js";
 import { availableIn, type ToolList } from "./prompts/available.js";
+import { REFUSES, type Condition } from "./tool-list.js";
 import { withCircuit, type NameMap } from "./prompts/tool-name.js";
 import { acquire, run, runStream, type CallContext } from "./guard/calls.js";
 import { callerOf, type CallerIds } from "./guard/caller.js";
@@ -99,14 +100,28 @@ export abstract class Gear {
   }
 
   /**
-   * Return the tools whose circuits don't refuse calls, unchanged and in order.
+   * Return the tools to offer to the model, unchanged and in order, by the client's `toolList`. By default that are all of them;
+   * `isOpen` says whether a call would be refused. Tools that the model's provider runs usually have no circuit and stay. If no tool is
+   * left, leave the parameter out of the request: OpenAI's API rejects an empty list.
    *
    * @param tools A list of names or tools, or an object of tools by name as in the AI SDK.
-   * @param options `circuitOf`: the circuit's name for a name in the list.
+   * @param options `circuitOf`: the circuit's name for a name in the list. `sessionId`: the conversation, for `new_sessions`.
    * @throws SwitchgearError An item has no name.
    */
   available<T extends ToolList>(tools: T, options: { readonly circuitOf?: NameMap } & CallerIds = {}): T {
-    return availableIn(tools, (circuit) => this.isOpen(circuit, options), options.circuitOf);
+    const { decision, ids, limits, lists, process, start } = this.context;
+    start();
+    const caller = callerOf(options, ids);
+    const own = limits !== null;
+    const session = { name: caller.sessionId, own, user: own ? "" : caller.userId };
+    const condition = (tool: string, ofSession: boolean): Condition => {
+      if (!ofSession) {
+        return process.condition(tool, callerOf(own ? {} : options));
+      }
+      return limits?.exhausted == null ? decision.condition(tool, caller) : REFUSES;
+    };
+    // The gateway grants a probe with the call, so there is nothing to ask for ahead of it.
+    return availableIn(tools, (circuits) => lists.offered(circuits, session, condition, () => true), options.circuitOf);
   }
 
   #standIn(tool: string, guarded: Guarded): void {

@@ -27,3 +27,4 @@ export { GatewayError } from "./wire/http.js";
 export type { Clock } from "./wire/timing.js";
 export type { NameMap } from "./prompts/tool-name.js";
 export type { ToolList } from "./prompts/available.js";
+export type { ToolListMode } from "./tool-list.js";

@@ -1,10 +1,10 @@
 /** Guards for the tools of LangChain.js and LangGraph.js. This module alone imports a framework: `@langchain/core`, for its messages. */
-import { AIMessage, SystemMessage, ToolMessage } from "@langchain/core/messages";
+import { AIMessage, HumanMessage, ToolMessage } from "@langchain/core/messages";
 import { toolFailure } from "./classify/tool-failure.js";
 import { IGNORE } from "./classify/classification.js";
 import type { Gear } from "./gear.js";
 import type { AnyOptions } from "./guard/options.js";
-import { endOfRun, namesByCircuit } from "./prompts/run-notice.js";
+import { endOfRun, namesByCircuit, Told } from "./prompts/run-notice.js";
 import { circuitIn, renamer, withCircuit, type NameMap } from "./prompts/tool-name.js";
 import { CircuitOpenError } from "./rejection.js";
 import type { Session, Switchgear } from "./switchgear.js";
@@ -47,20 +47,23 @@ export interface MiddlewareOptions {
 
 /** What this module needs of a request to the model. */
 interface ModelRequest {
-  readonly messages: readonly unknown[];
+  readonly messages: readonly object[];
   readonly tools: readonly unknown[];
-  readonly systemMessage?: SystemMessage | undefined;
 }
 
 /**
- * Return a middleware for `createAgent` of `langchain`, beside `wrapTools`: each request to the model offers the tools whose circuits permit
- * calls, and says in the system prompt which must not be called.
+ * Return a middleware for `createAgent` of `langchain`, beside `wrapTools`. Each request to the model offers the tools that the client's
+ * `toolList` decides. A message in the conversation says which tools are down, once, and once that they may be called again.
  */
 export function switchgearMiddleware(
   gear: Switchgear | Session,
   options: MiddlewareOptions = {},
 ): { readonly name: string; wrapModelCall(request: any, handler: (request: any) => any): Promise<any> } {
   const { circuitOf, terminalAfter = Infinity } = options;
+  const told = new Told<object>(
+    (sessionId, nameOf) => gear.outageMessage({ sessionId, nameOf, only: Object.keys(nameOf) }),
+    (text) => new HumanMessage(text),
+  );
   return {
     name: "Switchgear",
     async wrapModelCall(request: ModelRequest, handler) {
@@ -73,8 +76,7 @@ export function switchgearMiddleware(
         request.tools.map((tool) => [null, tool]),
         circuitOf,
       );
-      const notice = gear.notice({ nameOf: names, only: Object.keys(names) });
-      return handler({ ...request, tools, ...(notice === "" ? {} : { systemMessage: withNotice(request, notice) }) });
+      return handler({ ...request, tools, messages: told.in(request.messages, names) });
     },
   };
 }
@@ -165,9 +167,4 @@ function refusalsSince(messages: readonly unknown[]): ToolMessage[] {
     const { type, artifact } = each as { type?: unknown; artifact?: { agentGuidance?: unknown } };
     return type === "tool" && typeof artifact?.agentGuidance === "string";
   });
-}
-
-function withNotice({ systemMessage }: ModelRequest, notice: string): SystemMessage {
-  const blocks = systemMessage === undefined || systemMessage.text === "" ? [] : systemMessage.contentBlocks;
-  return new SystemMessage({ contentBlocks: [...blocks, { type: "text", text: notice }] });
 }

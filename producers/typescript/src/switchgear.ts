@@ -18,7 +18,16 @@ import { LocalFamilies } from "./guard/local-families.js";
 import type { Guarded } from "./guard/options.js";
 import { Reporter } from "./guard/permit.js";
 import { SessionLimits, type SessionOptions, type SessionStatus, type Usage } from "./guard/session-limits.js";
-import { NOTHING_CALLABLE, NoticeBoard, SESSION_OVER } from "./prompts/notice.js";
+import {
+  messageOf,
+  NOTHING_CALLABLE,
+  NOTHING_DOWN,
+  NoticeBoard,
+  noticeOf,
+  SESSION_OVER,
+  type Down,
+} from "./prompts/notice.js";
+import { HIDE_AFTER_S, ToolLists, type ToolListMode } from "./tool-list.js";
 import type { NameMap } from "./prompts/tool-name.js";
 import { mintId } from "./wire/ids.js";
 import { SYSTEM_CLOCK, type Clock } from "./wire/timing.js";
@@ -48,6 +57,10 @@ export interface LocalOptions {
   readonly includeLastError?: boolean | undefined;
   /** A tool's fallback tool, or several in order. */
   readonly fallbacks?: Chains | undefined;
+  /** Which tools a model is offered. The default is `stable`: all of them, always. */
+  readonly toolList?: ToolListMode | undefined;
+  /** With `toolList: "hide"`: how long, in seconds, a tool is down before it leaves the list, and up before it returns. */
+  readonly hideAfterS?: number | undefined;
   /** Called with what goes wrong in the background, each text once a minute. The default is `console.warn`. */
   readonly onWarning?: OnWarning | undefined;
   /** Both clocks, for tests. */
@@ -65,6 +78,8 @@ export interface SwitchgearStatus {
   readonly follower: FollowerStatus | null;
   /** The process's own circuits that aren't closed, by circuit id. */
   readonly local: Readonly<Record<string, CircuitState>>;
+  /** How often a list of tools that a model had seen changed. Each change makes its provider read the whole prompt again. */
+  readonly toolListChanges: number;
 }
 
 /**
@@ -120,8 +135,11 @@ export class Switchgear extends Gear {
     const fallbacks = new FallbackMap();
     fallbacks.update(options.fallbacks ?? {});
     const outagesInText = checkedGlobs(options.outagesInText ?? []);
+    const decision = new Decision(local, families, this.#familyOf, reporter);
     this.context = {
-      decision: new Decision(local, families, this.#familyOf, reporter),
+      decision,
+      process: decision,
+      lists: new ToolLists(options.toolList ?? "stable", options.hideAfterS ?? HIDE_AFTER_S, this.#clock.now),
       reporter,
       fallbacks,
       standIns: this.standIns,
@@ -152,17 +170,35 @@ export class Switchgear extends Gear {
     const ids: CallerIds = { sessionId, userId: options.userId, credential: options.credential };
     const limits = new SessionLimits(sessionId, options);
     const context = { ...this.context, decision, limits, ids };
-    return new Session(context, this.standIns, limits, (nameOf, only) => this.#notice(context, nameOf, only));
+    return new Session(context, this.standIns, limits, {
+      notice: (given) => this.#notice(context, given),
+      message: (given) => this.#message(context, given),
+    });
   }
 
   /**
-   * Return one sentence for the system prompt about the tools that must not be called, or an empty string. It has no countdown, so it
-   * doesn't invalidate the cache of a prompt in every turn.
+   * Return a text for a prompt about the tools that are down, or an empty string. It stays the same to the byte until other tools are
+   * down, and changes at most once a minute, so that the prompt's cache stays valid.
    *
    * @param options `nameOf`: the name that the model knows for a circuit. `only`: the circuits to name, of all.
    */
   notice(options: NoticeOptions & CallerIds = {}): string {
-    return this.#notice({ ...this.context, ids: options }, options.nameOf, options.only);
+    return this.#notice({ ...this.context, ids: options }, options);
+  }
+
+  /**
+   * Return the message to append to a conversation now, or an empty string: which tools went down since the last one, and which may be
+   * called again. Ask before each turn of the model. An outage is told once, and its end once.
+   *
+   * @param options `sessionId`: the conversation. Without it, the process has one conversation.
+   */
+  outageMessage(options: MessageOptions & CallerIds = {}): string {
+    return this.#message({ ...this.context, ids: options }, options);
+  }
+
+  /** Forget what a conversation was told: it begins again, or was shortened. Then it is told what is down. */
+  forgetTold(sessionId: string): void {
+    this.#board.forget(placeOf("message", { sessionId }));
   }
 
   /**
@@ -186,6 +222,7 @@ export class Switchgear extends Gear {
       emitter: this.#connection?.emitter.status() ?? null,
       follower: this.#connection?.follower.status() ?? null,
       local: notClosed([...local.all(), ...(families?.all() ?? [])]),
+      toolListChanges: this.context.lists.changes,
     };
   }
 
@@ -201,29 +238,39 @@ export class Switchgear extends Gear {
     );
   }
 
-  #notice(context: CallContext, nameOf?: NameMap, only?: readonly string[]): string {
+  #notice(context: CallContext, { nameOf, only }: NoticeOptions): string {
+    const place = placeOf("notice", context.ids, only);
+    const [, down] = this.#board.settled(place, this.#down(context, only), only);
+    return down.everything || noticeOf(down.tools, nameOf);
+  }
+
+  #message(context: CallContext, { nameOf, only, sessionId }: MessageOptions): string {
+    const place = placeOf("message", { sessionId: sessionId ?? context.ids.sessionId });
+    const [before, after] = this.#board.settled(place, this.#down(context, only), only);
+    return messageOf(before, after, nameOf);
+  }
+
+  /** Return what is down for a caller. */
+  #down(context: CallContext, only?: readonly string[]): Down {
     void context.start();
     if (context.limits !== null && context.limits.exhausted !== null) {
-      return SESSION_OVER;
+      return { ...NOTHING_DOWN, everything: SESSION_OVER };
     }
     const { local, families } = context.decision;
     const fleet = this.#connection?.fleet ?? null;
     const mode = fleet?.mode ?? "local_only";
     if (mode === "deny") {
-      return NOTHING_CALLABLE;
+      return { ...NOTHING_DOWN, everything: NOTHING_CALLABLE };
     }
     const circuits = [...local.all(), ...(families?.all() ?? [])];
     const views = this.#connection?.follower.table.all(mode) ?? [];
-    return this.#board.notice(
-      circuits,
-      views,
-      fleet?.wall() ?? 0,
-      context.fallbacks,
-      callerOf(context.ids),
-      nameOf,
-      only,
-    );
+    return this.#board.down(circuits, views, fleet?.wall() ?? 0, context.fallbacks, callerOf(context.ids), only);
   }
+}
+
+/** Return what names the place where a text about tools stands. */
+function placeOf(kind: string, { sessionId, userId }: CallerIds, only?: readonly string[]): string {
+  return JSON.stringify([kind, sessionId ?? "", userId ?? "", only === undefined ? null : [...new Set(only)].sort()]);
 }
 
 /** `await using` of a client, in programs whose library knows it. */
@@ -257,6 +304,11 @@ export interface NoticeOptions {
   readonly only?: readonly string[] | undefined;
 }
 
+export interface MessageOptions extends NoticeOptions {
+  /** The conversation. By default that of the session, or the only one of the process. */
+  readonly sessionId?: string | undefined;
+}
+
 /**
  * One run of an agent. Its calls go through circuits of its own, which start closed, and through the fleet's. The limits count all of
  * its tools together, so that switching tools doesn't evade them.
@@ -266,7 +318,7 @@ export class Session extends Gear {
     protected readonly context: CallContext,
     protected readonly standIns: Map<string, Guarded | null>,
     private readonly limits: SessionLimits,
-    private readonly noticed: (nameOf?: NameMap, only?: readonly string[]) => string,
+    private readonly told: Readonly<Record<"notice" | "message", (options: MessageOptions) => string>>,
   ) {
     super();
   }
@@ -285,8 +337,13 @@ export class Session extends Gear {
     return this.limits.status();
   }
 
-  /** Return the sentence for the system prompt, as `Switchgear.notice` does, for this session. */
+  /** Return the text for a prompt, as `Switchgear.notice` does, for this session. */
   notice(options: NoticeOptions = {}): string {
-    return this.noticed(options.nameOf, options.only);
+    return this.told.notice(options);
+  }
+
+  /** Return the message to append to this session's conversation now, as `Switchgear.outageMessage` does. */
+  outageMessage(options: MessageOptions = {}): string {
+    return this.told.message(options);
   }
 }

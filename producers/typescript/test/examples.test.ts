@@ -7,12 +7,12 @@ import { PACKAGE } from "./support/scenarios.js";
 
 const LINES = [
   "run 1",
-  /system prompt: Be brief\.\s*$/,
+  /the model is told: How is the weather in Oslo\?$/,
   "offered: get_forecast, get_climate",
   /the model reads: .*weather\.example refused the connection/,
   "run 2",
-  /system prompt: Be brief\.\s+These tools are unavailable, do not call them: get_forecast \(not before /,
-  "offered: get_climate",
+  /the model is told: How is the weather in Oslo\? \[tool status\] These tools are unavailable: get_forecast\. /,
+  "offered: get_forecast, get_climate",
   /the model reads: .*usually mild in Oslo/,
 ];
 

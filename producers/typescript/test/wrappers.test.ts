@@ -77,7 +77,7 @@ describe("wrapTools with the AI SDK", () => {
       output.value,
       /^CircuitOpenError: The tool weather is unavailable \(circuit open\)\. The rule \w+ opened it\. Its last error was a failure of the server\. Do not call it again/,
     );
-    assert.deepEqual(Object.keys(gear.available(tools)), []);
+    assert.deepEqual([gear.isOpen("weather"), Object.keys(gear.available(tools))], [true, ["weather"]]);
   });
 
   it("a refusal may be the tool's result", async () => {
@@ -171,7 +171,7 @@ describe("guardClient with the MCP SDK", () => {
     assert.deepEqual(gear.status().local, { "mcp:maps:route": "open" });
     await assert.rejects(call(), CircuitOpenError);
     const { tools } = await client.listTools();
-    assert.deepEqual(gear.available(tools, { circuitOf: (name) => `mcp:maps:${name}` }), []);
+    assert.deepEqual(gear.available(tools, { circuitOf: (name) => `mcp:maps:${name}` }), tools);
     await client.close();
   });
 

@@ -82,8 +82,8 @@ def test_hostile_names_are_quoted_in_the_reason_and_at_the_start_of_a_session(se
         if reason is not None:  # no circuit has such a name
             assert shown(reason, name).startswith(f"The tool {QUOTED} is unavailable (circuit open)."), reason
         context = shown(start(session), name)
-        assert context.startswith(f"These tools are unavailable, do not call them: {QUOTED} (not before "), context
-        assert len(context) < 160
+        assert context.startswith(f"[tool status] These tools are unavailable: {QUOTED} (use "), context
+        assert len(context) < 180
 
 
 def test_the_setting_quotes_the_error(sessions, monkeypatch):

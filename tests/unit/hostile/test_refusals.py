@@ -105,7 +105,7 @@ def test_a_hostile_name_of_a_tool_is_quoted_in_the_refusal_the_failure_and_the_n
     assert shown(refused.text, name).startswith(f"The tool {QUOTED} is unavailable (circuit open). The rule ")
     assert refused.tool_failure["agentGuidance"] == refused.text
     (told,) = [shown(gear.notice(tools=[name]), name) for gear in [fleet.other]]
-    assert told.startswith(f"These tools are unavailable, do not call them: {QUOTED} (not before ")
+    assert told.startswith(f"These tools are unavailable: {QUOTED}. ")
     assert len(told) < 140
 
 
@@ -136,17 +136,17 @@ def test_the_name_of_a_session_is_quoted_in_its_refusal(each: Hostile):
 @table("each", hostile())
 def test_families_and_substitutes_are_quoted_in_the_notice(each: Hostile):
     def text(name: str) -> str:
-        tools = [Unavailable(name, family=True), Unavailable("a b", 1.0, (f"{name} x",))]
-        return skeleton(notice(tools).replace(f"all tools of {name} ", f"all tools of {QUOTED} "))
+        tools = [Unavailable(name, family=True), Unavailable("a b", (f"{name} x",))]
+        return skeleton(notice(tools).replace(f"all tools of {name},", f"all tools of {QUOTED},"))
 
     assert text(each.text) == text("c d")
 
 
 @table("each", hostile())
 def test_a_framework_that_renames_tools_gets_quoted_names_too(each: Hostile):
-    tools = [Unavailable("t", 1.0)]
+    tools = [Unavailable("t")]
     assert shown(notice(tools, name_of={"t": each.text or "x"}), each.text).startswith(
-        f"These tools are unavailable, do not call them: {QUOTED} ("
+        f"These tools are unavailable: {QUOTED}. "
     )
 
 

@@ -65,9 +65,12 @@ async def test_a_list_of_tools_that_are_all_available_is_not_changed_by_a_byte(w
     assert world.seen == [page]
 
 
+@pytest.mark.parametrize(
+    ("options", "listed"), [({}, 2), ({"tool_list": "new_sessions"}, 1), ({"tool_list": "hide", "hide_after_s": 0}, 1)]
+)
 @in_virtual_time
-async def test_an_open_circuit_refuses_calls_and_hides_the_tool_and_the_rest_of_the_list_stays():
-    world = World(BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=3600))
+async def test_an_open_circuit_refuses_calls_and_the_list_follows_the_setting_and_its_rest_stays(options, listed):
+    world = World(BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=3600), gear_options=options)
     await world.hello()
     world.answers["tools/call"] = {"error": {"code": -32603, "message": "broken"}}
     for number in range(2):
@@ -77,7 +80,7 @@ async def test_an_open_circuit_refuses_calls_and_hides_the_tool_and_the_rest_of_
     assert refused["_meta"][META_KEY]["code"] == "circuit_open"
     assert len(world.server.asked("tools/call")) == 2
     world.answers["tools/list"] = {"result": {"tools": TOOLS, "vendor": 1, "nextCursor": ""}}
-    assert (await world.ask(4, "tools/list"))["result"] == {"tools": TOOLS[:1], "vendor": 1, "nextCursor": ""}
+    assert (await world.ask(4, "tools/list"))["result"] == {"tools": TOOLS[:listed], "vendor": 1, "nextCursor": ""}
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,6 @@ from switchgear.prompts import Unavailable, notice
 from switchgear.testing import InMemoryFleet
 from tests.support.tool_server import SERVER, ToolServer, call_all
 
-NOON = 1_795_348_800.0
-
 
 def dead(**options):
     """Return the fleet, a client of it, and the tools of a server that the fleet has opened."""
@@ -25,42 +23,40 @@ def dead(**options):
 
 
 def test_the_notice_lists_a_dead_server_once_and_in_front_of_tools():
-    tools = [Unavailable("a:tool", NOON), Unavailable("mcp:github", NOON + 5, family=True)]
-    assert notice(tools) == (
-        "These tools are unavailable, do not call them: all tools of mcp:github (not before 12:00:05 UTC), "
-        "a:tool (not before 12:00:00 UTC)."
-    )
+    tools = [Unavailable("a:tool"), Unavailable("mcp:github", family=True)]
+    assert notice(tools).startswith("These tools are unavailable: all tools of mcp:github, a:tool. ")
 
 
 def test_the_names_of_servers_are_not_renamed():
-    assert "all tools of mcp:a (" in notice([Unavailable("mcp:a", family=True)], name_of=str.upper)
+    assert "all tools of mcp:a." in notice([Unavailable("mcp:a", family=True)], name_of=str.upper)
 
 
 @pytest.mark.slow
 def test_all_tools_of_a_dead_server_are_left_out_of_the_list_and_named_once():
-    _, gear, server = dead()
+    _, gear, server = dead(tool_list="hide", hide_after_s=0)
     assert gear.available([*server.tools, "mcp:other:tool"]) == ["mcp:other:tool"]
-    assert gear.notice() == (
-        "These tools are unavailable, do not call them: all tools of mcp:github (not before 08:01:00 UTC)."
-    )
+    assert gear.notice().startswith("These tools are unavailable: all tools of mcp:github. ")
 
 
 @pytest.mark.slow
-def test_open_tools_of_a_dead_server_are_not_named_beside_it_unless_an_operator_forced_them_open():
+def test_open_tools_of_a_dead_server_are_not_named_beside_it():
     fleet, gear, server = dead()
     fleet.open_circuit(server.tools[1], for_s=30)
-    assert gear.notice().count("mcp:github") == 1
     fleet.open_circuit(server.tools[2])
-    assert gear.notice().count("mcp:github") == 2
+    assert gear.notice().count("mcp:github") == 1
 
 
 @pytest.mark.slow
-def test_after_the_wait_the_tools_of_the_server_are_offered_for_a_probe():
-    fleet, gear, server = dead()
+def test_after_the_wait_the_tools_of_the_server_are_offered_to_the_process_that_may_probe_it():
+    fleet, gear, server = dead(tool_list="hide", hide_after_s=0)
+    other = fleet.gear("another", tool_list="hide", hide_after_s=0)
     fleet.open_circuit(server.tools[1], for_s=300)
+    for each in (gear, other):
+        assert each.available(server.tools) == []
     fleet.clock.advance(60)
-    assert gear.notice() == ""
+    gear.available(server.tools)  # asks for the probe
     assert gear.available(server.tools) == server.tools
+    assert other.available(server.tools) == []
 
 
 @pytest.mark.slow
@@ -68,14 +64,12 @@ def test_a_tool_of_a_dead_server_is_not_recommended():
     fleet, gear, server = dead()
     gear.map_fallbacks({"mcp:x:search": [server.tools[0], "mcp:y:search"]})
     fleet.open_circuit("mcp:x:search")
-    assert "; use mcp:y:search instead" in gear.notice()
+    assert "(use mcp:y:search instead)" in gear.notice()
 
 
 def test_a_server_that_only_this_process_cannot_reach_is_named_too():
-    gear, server = InMemoryFleet().gear(), ToolServer()
+    gear, server = InMemoryFleet().gear(tool_list="hide", hide_after_s=0), ToolServer()
     server.up = False
     call_all(server.guarded(gear))
-    assert gear.notice() == (
-        "These tools are unavailable, do not call them: all tools of mcp:github (not before 08:01:00 UTC)."
-    )
+    assert gear.notice().startswith("These tools are unavailable: all tools of mcp:github. ")
     assert gear.available(server.tools) == []

@@ -1,4 +1,4 @@
-"""The tool list has no tool whose circuit refuses calls, in every format of items."""
+"""The name of a tool is found in every format of items, and the list follows its circuit if it hides tools."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcp import types
 from openai.types.responses import WebSearchTool
 
 from switchgear import BreakerPolicy, OptionError, Switchgear, SwitchgearError
-from switchgear.prompts import NamelessToolError, available, listed_name
+from switchgear.prompts import NamelessToolError, listed_name, named
 from switchgear.testing import InMemoryFleet
 from tests.support.table import table
 
@@ -59,6 +59,10 @@ SHAPES = [
 ]
 
 
+def available(tools, refuses, **options):
+    return [tool for name, tool in named(tools, **options) if not refuses(name)]
+
+
 def refuses_search(tool):
     return tool == "search"
 
@@ -95,7 +99,7 @@ def test_finds_the_name_of_real_mcp_types():
     ],
 )
 def test_keeps_hosted_tools_and_marks(tool):
-    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), tool_list="hide", hide_after_s=0)
     gear.try_acquire("search").failure(ConnectionError())
     assert gear.available(["search", tool, "other"]) == [tool, "other"]
 
@@ -150,7 +154,7 @@ def test_error_has_position_and_type_of_a_nameless_item(tool, kind):
 
 
 def test_finds_the_circuit_of_a_guarded_function():
-    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), tool_list="hide", hide_after_s=0)
     guarded = gear.guard("mcp:search:web")(search)
     assert gear.available([guarded, search]) == [guarded, search]
     gear.try_acquire("mcp:search:web").failure(ConnectionError())
@@ -158,7 +162,7 @@ def test_finds_the_circuit_of_a_guarded_function():
 
 
 def test_finds_the_circuit_of_a_partial_of_a_guarded_function():
-    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), tool_list="hide", hide_after_s=0)
     bound = functools.partial(gear.guard("mcp:search:web")(search), "x")
     assert gear.available([bound]) == [bound]
     gear.try_acquire("mcp:search:web").failure(ConnectionError())
@@ -200,11 +204,13 @@ def test_rejects_an_impossible_circuit_of(wrong):
 
 @pytest.mark.parametrize("scope", ["user", "session"])
 def test_circuits_of_a_session_and_its_user_decide(scope):
-    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1, scope=scope))
+    gear = Switchgear.local(
+        local_policies=BreakerPolicy(consecutive_failures=1, scope=scope), tool_list="hide", hide_after_s=0
+    )
     with gear.session("s-1", user_id="ana"):
         gear.try_acquire("search").failure(ConnectionError())
         assert gear.available(["search", "other"]) == ["other"]
-        assert "call them: search (" in gear.notice()
+        assert "unavailable: search." in gear.notice()
     with gear.session("s-2", user_id="bob"):
         assert gear.available(["search", "other"]) == ["search", "other"]
         assert gear.notice() == ""
@@ -212,12 +218,12 @@ def test_circuits_of_a_session_and_its_user_decide(scope):
 
 def test_fleet_circuits_of_a_session_decide():
     fleet = InMemoryFleet(BreakerPolicy(consecutive_failures=1, scope="session"))
-    gear, other = fleet.gear(), fleet.gear("other")
+    gear, other = fleet.gear(), fleet.gear("other", tool_list="hide", hide_after_s=0)
     gear.try_acquire("search", session_id="s-1").failure(ConnectionError())
     with other.session("s-1"):
         assert not other.try_acquire("search")
         assert other.available(["search"]) == []
-        assert "call them: search (" in other.notice()
+        assert "unavailable: search." in other.notice()
     with other.session("s-2"):
         assert other.available(["search"]) == ["search"]
         assert other.notice() == ""

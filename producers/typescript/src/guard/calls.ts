@@ -3,6 +3,7 @@ import { classifyResult, resultText, type TextRule } from "../classify/result.js
 import { isRecord } from "../classify/tool-failure.js";
 import { MOST } from "../emitter/execution.js";
 import { CallTimeoutError } from "../errors.js";
+import type { ToolLists } from "../tool-list.js";
 import { Rejection } from "../rejection.js";
 import type { Warnings } from "../wire/warnings.js";
 import { callerOf, type Caller, type CallerIds } from "./caller.js";
@@ -25,6 +26,10 @@ export interface CallContext {
   /** The rule for the texts of a tool's failed results, by the client's `outagesInText`. */
   readonly textRule: (tool: string) => TextRule;
   readonly limits: SessionLimits | null;
+  /** The decision about calls outside of sessions. */
+  readonly process: Decision;
+  /** The lists of tools that models are offered. */
+  readonly lists: ToolLists;
   /** User and session of the calls of a session. */
   readonly ids: CallerIds;
   /** Starts the client, and waits for the fleet's circuits as long as its `startWaitS` says. */

@@ -4,6 +4,7 @@ import type { BreakerPermit, BreakerRejection } from "../breaker/values.js";
 import { circuitId } from "../circuit-ids.js";
 import type { Family, FamilyOf } from "../families.js";
 import type { CircuitView } from "../fleet/view.js";
+import { DUE, REFUSES, UP, type Condition } from "../tool-list.js";
 import { Rejection } from "../rejection.js";
 import { aimed, type Caller } from "./caller.js";
 import type { Held } from "./credentials.js";
@@ -251,6 +252,24 @@ export class Decision {
       return "refuses";
     }
     return PASSING.includes(breaker.state) ? "passes" : "local_probe";
+  }
+
+  /** Return what the circuits say of a tool, for a list that a model sees. It takes nothing and asks no gateway. */
+  condition(tool: string, caller: Caller): Condition {
+    if (this.isOpen(tool, caller)) {
+      return REFUSES;
+    }
+    const family = this.familyOf(tool);
+    const view = this.#fleet?.view(tool, caller) ?? null;
+    const familyView = family === null ? null : (this.#fleet?.circuit(family.circuitId) ?? null);
+    const circuits = [
+      family === null || familyView?.overrides ? null : (this.families?.get(family) ?? null),
+      view?.overrides ? null : this.local.known(tool, caller.userId, caller.sessionId, caller.target),
+    ];
+    const isDown =
+      [view, familyView].some((each) => each !== null && !each.passes && !each.recovers) ||
+      circuits.some((each) => each !== null && !PASSING.includes(each.breaker.state));
+    return isDown ? DUE : UP;
   }
 
   #release(

@@ -46,6 +46,8 @@ export interface SuiteRun {
   readonly offered: readonly (readonly string[])[];
   /** The system prompts, per request. */
   readonly prompts: readonly string[];
+  /** What users, tools and the model said before each request, as one text each. */
+  readonly conversation: readonly string[];
   /** The error that ended the run. */
   readonly error?: unknown;
 }
@@ -297,8 +299,17 @@ const TESTS: Record<string, (bench: Bench) => Promise<void>> = {
     equal(found.error, undefined);
   },
 
-  "open tools are left out of the list": async (bench) => {
+  "list stays as it is while a tool is down": async (bench) => {
     const gear = bench.gateway.gear();
+    const tools = [bench.tool(), bench.tool(undefined, NEWS)];
+    await gear.ready();
+    await bench.gateway.openCircuit(FORECAST);
+    equal((await bench.run(gear, tools, [])).offered[0], [FORECAST, NEWS]);
+    equal(gear.status().toolListChanges, 0);
+  },
+
+  "hidden tools are left out of the list": async (bench) => {
+    const gear = bench.gateway.gear({ toolList: "hide", hideAfterS: 0 });
     const tools = [bench.tool(), bench.tool(undefined, NEWS)];
     await gear.ready();
     equal((await bench.run(gear, tools, [])).offered[0], [FORECAST, NEWS]);
@@ -308,18 +319,35 @@ const TESTS: Record<string, (bench: Bench) => Promise<void>> = {
     equal((await bench.run(gear, tools, [])).offered[0], [FORECAST, NEWS]);
   },
 
-  "notice of open tools is in the prompt": async (bench) => {
+  "outage is told once in the conversation and so is its end": async (bench) => {
     const gear = bench.gateway.gear();
-    const tools = [bench.tool(), bench.tool(undefined, NEWS)];
+    let ends = async (): Promise<void> => {};
+    const news = bench.tool(async () => {
+      await ends();
+      return "no news";
+    }, NEWS);
+    const turns = [1, 2, 3].map((day) => [{ tool: NEWS, args: { city: `Oslo ${day}` } }]);
     await gear.ready();
-    const before = (await bench.run(gear, tools, [])).prompts[0]!;
-    equal(before.includes("unavailable"), false);
+    const quiet = await bench.run(gear, [bench.tool(), news], turns);
+    equal(quiet.conversation.join().includes("unavailable"), false);
     await bench.gateway.openCircuit(FORECAST);
     await bench.gateway.openCircuit("a_tool_of_another_agent");
-    const after = (await bench.run(gear, tools, [])).prompts[0]!;
-    contains(after, `These tools are unavailable, do not call them: ${FORECAST}`);
-    contains(after, before);
-    equal(after.includes("a_tool_of_another_agent"), false);
+    ends = async () => {
+      await bench.gateway.closeCircuit(FORECAST);
+      await bench.gateway.advance(61);
+    };
+    const found = await bench.run(gear, [bench.tool(), news], turns);
+    equal(found.prompts, quiet.prompts);
+    const said = `These tools are unavailable: ${FORECAST}. `;
+    equal(
+      found.conversation.map((text) => text.split(said).length - 1),
+      [1, 1, 1, 1],
+    );
+    equal(found.conversation.at(-1)!.split(`These tools may be called again: ${FORECAST}.`).length - 1, 1);
+    equal(found.conversation.join().includes("a_tool_of_another_agent"), false);
+    for (const [place, earlier] of found.conversation.slice(0, -1).entries()) {
+      equal(found.conversation[place + 1]!.startsWith(earlier), true); // what a provider has read stays as it is
+    }
   },
 
   "fallback runs": async (bench) => {
@@ -398,24 +426,21 @@ const TESTS: Record<string, (bench: Bench) => Promise<void>> = {
     await bench.gateway.openCircuit(FORECAST);
     await bench.run(gear, tools);
     equal(bench.calls[FORECAST], ["Oslo"]);
-    equal(await bench.statuses(FORECAST), ["success", ...(bench.driver.refusesUnoffered ? [] : ["rejected"])]);
+    equal(await bench.statuses(FORECAST), ["success", "rejected"]);
   },
 
   "session limits hold and events carry the session": async (bench) => {
     const session = bench.gateway.gear().session({ sessionId: "s-1", maxCalls: 1 });
     const found = await bench.run(session, [bench.tool()], [[OSLO], [OSLO]]);
     equal(bench.calls[FORECAST], ["Oslo"]);
-    if (bench.driver.refusesUnoffered) {
-      contains(found.prompts.at(-1)!, "No tool can be called any more in this session.");
-    } else {
-      contains(textIn(found), "Do not call any tool again in this session");
-    }
+    contains(textIn(found), "Do not call any tool again in this session");
+    contains(found.conversation.at(-1)!, "No tool can be called any more in this session.");
     const events = await bench.gateway.events(FORECAST);
     equal([...new Set(events.map((each) => each["session_id"]))], ["s-1"]);
   },
 
   "guarded function is counted once and its circuit filters": async (bench) => {
-    const gear = bench.gateway.gear();
+    const gear = bench.gateway.gear({ toolList: "hide", hideAfterS: 0 });
     const plain = bench.tool();
     const tools = [{ ...plain, call: gear.guard("weather", plain.call) }, bench.tool(undefined, NEWS)];
     await bench.run(gear, tools);

@@ -77,9 +77,9 @@ REJECTIONS: list[dict[str, Any]] = [
 ]
 NOTICES: list[list[dict[str, Any]]] = [
     [],
-    [{"tool": "b", "until": 1_700_000_000.2}, {"tool": "a", "until": None, "instead": ["b", "c"]}],
-    [{"tool": "mcp:x", "family": True, "until": 1_700_000_001}, {"tool": "a\nname", "until": 5.0, "instead": ["z"]}],
-    [{"tool": f"t{n}", "until": 100.0 + n} for n in range(14)],
+    [{"tool": "b"}, {"tool": "a", "instead": ["b", "c"]}],
+    [{"tool": "mcp:x", "family": True}, {"tool": "a\nname", "instead": ["z"]}],
+    [{"tool": f"t{n}"} for n in range(14)],
 ]
 MESSAGES = [
     "nothing secret here",
@@ -197,9 +197,7 @@ def answers() -> dict[str, Any]:
                 tools,
                 notice(
                     [
-                        Unavailable(
-                            each["tool"], each.get("until"), tuple(each.get("instead", ())), each.get("family", False)
-                        )
+                        Unavailable(each["tool"], tuple(each.get("instead", ())), each.get("family", False))
                         for each in tools
                     ],
                     name_of={"b": "B!"},

@@ -80,7 +80,8 @@ export const aiDriver: AdapterDriver = {
       model,
       tools,
       prompt: "How is the weather?",
-      prepareStep: prepareStep(gear, tools, { instructions: "Be brief." }),
+      system: "Be brief.",
+      prepareStep: prepareStep(gear, tools),
       stopWhen: [stepCountIs(MOST_STEPS), ...(terminalAfter === undefined ? [] : [refusedCalls(terminalAfter)])],
       ...(signal === undefined ? {} : { abortSignal: signal }),
     };
@@ -102,6 +103,12 @@ export const aiDriver: AdapterDriver = {
       offered: asked.map((each) => (each.tools ?? []).map(({ name }) => name)),
       prompts: asked.map(({ prompt }) =>
         prompt.flatMap((each) => (each.role === "system" ? [each.content] : [])).join(),
+      ),
+      conversation: asked.map(({ prompt }) =>
+        prompt
+          .filter((each) => each.role !== "system")
+          .map((each) => `\n${JSON.stringify(each)}`)
+          .join(""),
       ),
       ...(error === undefined ? {} : { error }),
     };

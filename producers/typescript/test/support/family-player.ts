@@ -165,7 +165,9 @@ export class FamilyPlayer {
       notice: process.notice(),
       ...(tool === undefined ? {} : { state: local[tool] ?? "closed", open: process.isOpen(tool) }),
       ...(family === undefined ? {} : { family_state: local[`${family}|family`] ?? "closed" }),
-      ...(step["tools"] === undefined ? {} : { available: process.available(step["tools"] as string[]) }),
+      ...(step["tools"] === undefined
+        ? {}
+        : { available: (step["tools"] as string[]).filter((tool) => !process.isOpen(tool)) }),
     };
   }
 

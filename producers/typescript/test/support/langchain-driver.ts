@@ -1,5 +1,5 @@
 import { BaseChatModel } from "@langchain/core/language_models/chat_models";
-import { AIMessage, SystemMessage, ToolMessage, type BaseMessage } from "@langchain/core/messages";
+import { AIMessage, HumanMessage, SystemMessage, ToolMessage, type BaseMessage } from "@langchain/core/messages";
 import { tool, type StructuredToolInterface } from "@langchain/core/tools";
 import { END, interrupt, MemorySaver, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
 import { ToolNode, toolsCondition } from "@langchain/langgraph/prebuilt";
@@ -66,14 +66,19 @@ const withCreateAgent: Build = (gear, model, tools, { terminalAfter, retries }) 
   }) as unknown as Agent;
 };
 
+let runs = 0;
+
 /** A graph of one's own, with LangGraph's node for tools. */
 const withGraph: Build = (gear, model, given) => {
   const tools = wrapTools(gear, given);
   const only = tools.map(({ name }) => name);
+  const run = `run ${(runs += 1)}`;
   return new StateGraph(MessagesAnnotation)
     .addNode("model", async ({ messages }) => {
-      const system = new SystemMessage(`${PROMPT} ${gear.notice({ only })}`.trim());
-      return { messages: [await model.bindTools(gear.available(tools)).invoke([system, ...messages])] };
+      const told = gear.outageMessage({ only, sessionId: run });
+      const added = told === "" ? [] : [new HumanMessage(told)];
+      const asked = [new SystemMessage(PROMPT), ...messages, ...added];
+      return { messages: [...added, await model.bindTools(gear.available(tools)).invoke(asked)] };
     })
     .addNode("tools", new ToolNode(tools))
     .addEdge(START, "model")
@@ -128,6 +133,9 @@ function driver(build: Build, notPossible: Readonly<Record<string, string>>): Ad
         offered: model.offered,
         prompts: model.asked.map((messages) =>
           messages.map((each) => (each.type === "system" ? each.text : "")).join(""),
+        ),
+        conversation: model.asked.map((messages) =>
+          messages.map((each) => (each.type === "system" ? "" : `\n${each.type}: ${each.text}`)).join(""),
         ),
         ...(error === undefined ? {} : { error }),
       };

@@ -9,10 +9,10 @@ from tests.bench.benefit.arms.switchgear import SwitchgearCaller, SwitchgearFlee
 
 
 class FilteredList(SwitchgearCaller):
-    """The model is offered what ``gear.available`` returns."""
+    """The model is offered the tools whose calls would not be refused now."""
 
     def offered(self, tools: Sequence[str]) -> Sequence[str]:
-        return self.gear.available(tools)
+        return [tool for tool in tools if not self.gear.is_open(tool)]
 
 
 ARM = Arm(

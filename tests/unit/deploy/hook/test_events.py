@@ -193,9 +193,16 @@ def test_the_context_names_the_tools_that_are_unavailable_by_the_names_of_claude
     session.outage()
     output = session.send(event)["hookSpecificOutput"]
     assert output["hookEventName"] == event
-    assert output["additionalContext"].startswith(f"These tools are unavailable, do not call them: {TOOL} (not before ")
+    said = output["additionalContext"]
+    assert said.startswith(f"[tool status] These tools are unavailable: {TOOL}. ")
     session.now += 61
-    assert session.send(event) is None
+    assert (session.send(event) is None) == (event == "UserPromptSubmit"), "a session that begins again knows nothing"
+    session.call()
+    session.call()
+    session.now += 61
+    ended = session.send("UserPromptSubmit")["hookSpecificOutput"]["additionalContext"]
+    assert ended == f"[tool status] These tools may be called again: {TOOL}."
+    assert session.send("UserPromptSubmit") is None
 
 
 def test_secrets_in_an_error_are_not_in_the_file(session, state, path):

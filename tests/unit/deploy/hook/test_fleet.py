@@ -114,7 +114,7 @@ def test_the_api_is_asked_once_for_the_calls_of_a_few_seconds(session, another, 
 def test_the_context_names_the_tools_that_the_fleet_refuses(session, api, record):
     api.records = [record("open", 30)]
     context = session.send("UserPromptSubmit", prompt="x")["hookSpecificOutput"]["additionalContext"]
-    assert context.startswith(f"These tools are unavailable, do not call them: {TOOL} (not before ")
+    assert context.startswith(f"[tool status] These tools are unavailable: {TOOL}. ")
 
 
 @pytest.mark.slow

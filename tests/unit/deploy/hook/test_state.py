@@ -74,7 +74,7 @@ def test_rows_that_nothing_used_for_a_day_go_at_the_end_of_any_session(state):
 
 def test_the_default_file_is_in_the_users_folder_for_state(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert default_path() == tmp_path / "switchgear" / "claude-code-2.db"
+    assert default_path() == tmp_path / "switchgear" / "claude-code-3.db"
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert default_path() == tmp_path / ".local/state/switchgear/claude-code-2.db"
+    assert default_path() == tmp_path / ".local/state/switchgear/claude-code-3.db"

@@ -319,7 +319,7 @@ async def test_metadata_that_is_nested_too_deep_is_a_wrong_field(client):
 async def test_an_unknown_field_is_answered_with_the_fields_that_exist(client):
     problem = (await client.post("/v1/decide", tool_name="t")).json()
     assert problem["hint"].startswith("Its fields are tool, user_id, session_id,")
-    assert problem["hint"].endswith("emitter_id, service.")
+    assert problem["hint"].endswith("emitter_id, service, tools.")
 
 
 @pytest.mark.parametrize(
@@ -381,3 +381,29 @@ async def test_a_hook_names_the_target_by_the_calls_arguments(split):
     assert "unavailable for dead.org" in answer.json()["hookSpecificOutput"]["permissionDecisionReason"]
     assert split.events(FETCH)[1]["error_type"] == "TargetError"
     assert split.fleet.circuits()[FETCH].state == "closed"
+
+
+async def test_the_answer_says_once_in_each_session_which_tools_are_down_and_once_that_they_may_be_called(
+    place, client
+):
+    asked = {"tools": [TOOL, "mcp:other:search"]}
+    assert "message" not in await client.decide("backup", session_id="s", **asked)
+    place.fleet.open_circuit(TOOL)
+    place.fleet.open_circuit("not of this agent")
+    said = f"[tool status] These tools are unavailable: {TOOL}. The answer to a call of one says when to try it again."
+    place.fleet.advance(61)
+    assert (await client.decide(TOOL, session_id="s", **asked))["message"] == said
+    for fields in ({"session_id": "s", **asked}, {"session_id": "t"}, asked):
+        assert "message" not in await client.decide(TOOL, **fields)
+    assert (await client.decide("backup", session_id="t", **asked))["message"] == said
+    place.fleet.close_circuit(TOOL)
+    place.fleet.advance(61)
+    again = f"[tool status] These tools may be called again: {TOOL}."
+    assert (await client.decide(TOOL, session_id="s", **asked))["message"] == again
+    assert "message" not in await client.decide(TOOL, session_id="s", **asked)
+
+
+async def test_a_token_for_some_tools_is_told_about_these_only(place, of):
+    place.fleet.open_circuit("mcp:github:search")
+    answer = await of("weather").decide(TOOL, session_id="s", tools=[TOOL, "mcp:github:search"])
+    assert (answer["allowed"], "message" in answer) == (True, False)

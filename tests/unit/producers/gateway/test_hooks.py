@@ -137,9 +137,11 @@ async def test_the_context_names_the_tools_that_are_unavailable(place, session, 
     output = (await session.client.hook(event)).json()["hookSpecificOutput"]
     assert output["hookEventName"] == event
     said = output["additionalContext"]
-    assert said.startswith("These tools are unavailable, do not call them: all tools of mcp:github (not before ")
+    assert said.startswith("[tool status] These tools are unavailable: all tools of mcp:github, ")
     assert NAME in said
     assert "not of" not in said
+    again = await session.client.hook(event)
+    assert (again.content == b"") == (event == "UserPromptSubmit"), "a session that begins again knows nothing"
 
 
 async def test_events_that_say_nothing_about_a_tool_get_no_answer(client):

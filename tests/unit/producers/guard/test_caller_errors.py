@@ -206,12 +206,6 @@ def test_the_end_of_a_session_forgets_its_runs_only() -> None:
     assert [errors.count(session, "t") for session in "12"] == [0, 1]
 
 
-def test_the_tools_of_a_session_at_its_limit_are_listed() -> None:
-    errors = failing(CallerErrors(), "a", "b", "c")
-    errors.failed("s", "once", "ValueError", NO_CITY, "a")
-    assert (errors.rejected_tools("s", 3), errors.rejected_tools("other", 3)) == (["t"], [])
-
-
 # -- the refusal ----------------------------------------------------------------------------------------------------------
 
 

@@ -21,31 +21,15 @@ def test_is_open_says_whether_the_next_call_would_be_refused_and_the_tool_stays_
     assert not gear.is_open("weather")
 
 
-def test_the_notice_says_what_to_change_until_a_call_succeeds(gear):
+def test_the_notice_is_not_about_rejected_calls_and_the_refusal_says_what_to_change(gear):
     guarded = gear.guard("mcp:weather:get")(weather)
     with gear.session():
-        ends(guarded, "a", "b")
-        assert gear.notice() == ""
-        ends(guarded, "c")
-        sentence = (
-            "Your last calls of these tools were rejected, change the arguments or use another tool: get_weather."
-        )
-        assert gear.notice(name_of={"mcp:weather:get": "get_weather"}) == sentence
-        ends(guarded, "d", "e")
-        assert gear.notice(name_of={"mcp:weather:get": "get_weather"}) == sentence
+        ends(guarded, "a", "b", "c")
+        assert gear.notice() == gear.outage_message() == ""
+        with pytest.raises(CallerErrorsError, match="Change the arguments or use another tool"):
+            guarded("a")
         ends(guarded, "Oslo")
-        assert gear.notice() == ""
-
-
-def test_the_notice_has_both_sentences_and_at_most_ten_names(gear, open_circuit):
-    with gear.session():
-        open_circuit("down")
-        for number in range(12):
-            for _ in range(3):
-                gear.try_acquire(f"t{number:02}").failure("no such city")
-        notice = gear.notice()
-    assert notice.startswith("These tools are unavailable, do not call them: down (not before ")
-    assert notice.endswith("use another tool: t00, t01, t02, t03, t04, t05, t06, t07, t08, t09, and 2 more.")
+        assert gear.notice() == gear.outage_message() == ""
 
 
 def test_the_text_has_no_secret_and_the_users_rule_applies():

@@ -8,6 +8,7 @@ import pytest
 
 from switchgear import BreakerPolicy
 from switchgear.testing import InMemoryFleet
+from switchgear.tool_list import REFUSES
 from tests.support.clock import Clock
 from tests.support.local_client import local_client
 
@@ -47,7 +48,7 @@ def test_is_open_while_a_probe_runs_and_asking_takes_nothing(client, clock):
     assert gear.status().local == {"t": "open"}, "no call was made"
     probe = gear.try_acquire("t")
     assert gear.is_open("t")
-    assert gear.available(["t", "other"]) == ["other"]
+    assert gear._runtime.condition("t", in_session=False) == REFUSES
     probe.release()
     assert not any(gear.is_open("t") for _ in range(10))
     assert gear.try_acquire("t").probe
@@ -60,13 +61,13 @@ def test_a_probe_that_is_never_reported_ends_in_a_wait_and_then_in_another_probe
     _lost = gear.try_acquire("t")
     clock.now += STAY_S
     assert gear.is_open("t")
-    assert "call them: t (not before" in gear.notice()
+    assert "unavailable: t." in gear.notice()
     clock.now += WAIT_S - 1
     assert gear.is_open("t")
     clock.now += 1
     assert not gear.is_open("t")
     assert gear.status().local == {"t": "open"}, "the half-open stay is over"
-    assert gear.notice() == ""
+    assert "unavailable: t." in gear.notice()
     assert gear.try_acquire("t").probe
 
 

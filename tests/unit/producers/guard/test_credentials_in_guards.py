@@ -307,7 +307,8 @@ def test_neither_a_fallback_nor_a_stale_result_serves_a_refused_call(fleet, gear
     assert ends(guarded, *[""] * 4) == REJECTED * 3 + ["refused"]
 
 
-def test_a_tool_that_refuses_a_session_is_left_out_of_its_list_alone(gear):
+def test_a_tool_that_refuses_a_session_is_left_out_of_its_list_alone(fleet):
+    gear = fleet.gear(tool_list="hide", hide_after_s=0)
     with gear.session("a"):
         for _ in range(3):
             gear.try_acquire("t").failure(UnauthorizedError())

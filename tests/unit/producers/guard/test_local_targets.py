@@ -71,7 +71,7 @@ def test_a_call_without_a_readable_target_counts_for_the_tool(gear):
         fetch("another dead link")
     assert (refused.value.rejection.scope, refused.value.rejection.target) == ("tool", "")
     assert fetch(GOOD) == "page False"
-    assert gear.notice().startswith(f"These tools are unavailable, do not call them: {FETCH} ")
+    assert gear.notice().startswith(f"These tools are unavailable: {FETCH}. ")
 
 
 def test_targets_of_one_tool_never_open_its_server_by_what_it_answers():

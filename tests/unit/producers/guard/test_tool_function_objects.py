@@ -24,7 +24,7 @@ class DescriptorTool:
 
 
 def test_guard_within_a_tool_object_that_is_a_descriptor_is_seen():
-    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1))
+    gear = Switchgear.local(local_policies=BreakerPolicy(consecutive_failures=1), tool_list="hide", hide_after_s=0)
     tool = DescriptorTool(gear.guard("weather")(lambda: "sunny"))
     assert inspect.isroutine(tool)
     found = guarded_inside(tool)

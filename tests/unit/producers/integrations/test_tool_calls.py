@@ -10,6 +10,7 @@ from switchgear import BreakerPolicy, Classification, GuardOptions, SwitchgearEr
 from switchgear.classify.tool_failure import META_KEY, read_tool_failure
 from switchgear.integrations import tool_calls
 from switchgear.integrations.tool_calls import OpenCalls, RefusedCall, StartedCall, ToolCalls
+from switchgear.prompts import Unavailable, notice
 from switchgear.testing import InMemoryFleet
 from tests.support.table import table
 
@@ -272,7 +273,7 @@ def test_sessions_with_refusals_are_bounded(fleet, monkeypatch):
 
 
 def test_tool_whose_function_is_guarded_is_left_to_that_guard(fleet):
-    gear = fleet.gear()
+    gear = fleet.gear(tool_list="hide", hide_after_s=0)
     calls = ToolCalls(gear)
 
     class Tool:
@@ -284,23 +285,31 @@ def test_tool_whose_function_is_guarded_is_left_to_that_guard(fleet):
     call.failed(ConnectionError("down"))
     assert fleet.events() == []
     fleet.open_circuit("weather")
-    assert calls.available([Tool()]) == []
+    assert calls.turn([Tool()], session_id="s") == ([], f"[tool status] {notice([Unavailable('forecast')])}")
 
 
-def test_notice_names_the_agents_tools_only(fleet, calls):
+def test_message_names_the_agents_tools_only(fleet, calls):
     fleet.open_circuit("mcp:weather:forecast")
     fleet.open_circuit("mcp:other:search")
-    assert calls.notice(["forecast", "news"]) == (
-        "These tools are unavailable, do not call them: forecast (until further notice)."
+    assert calls.message(["news"], session_id="s") == ""
+    assert calls.message([], session_id="s") == ""
+    assert calls.message(["forecast", "news"], session_id="s").startswith(
+        "[tool status] These tools are unavailable: forecast. "
     )
-    assert calls.notice(["news"]) == ""
-    assert calls.notice([]) == ""
+    assert calls.message(["forecast", "news"], session_id="s") == ""
 
 
-def test_notice_names_the_server_of_the_agents_tools(fleet, calls):
+def test_message_names_the_server_of_the_agents_tools(fleet, calls):
     fleet.open_circuit("mcp:weather", family=True)
-    assert calls.notice(["news"]).startswith("These tools are unavailable, do not call them: all tools of mcp:weather")
-    assert ToolCalls(calls.gear, circuit_of=lambda name: f"mcp:b:{name}").notice(["news"]) == ""
+    assert "unavailable: all tools of mcp:weather. " in calls.message(["news"], session_id="s")
+    other = ToolCalls(calls.gear, circuit_of=lambda name: f"mcp:b:{name}")
+    assert other.message(["news"], session_id="s") == ""
+
+
+def test_two_agents_of_one_session_are_told_each(fleet, calls):
+    fleet.open_circuit("mcp:weather:forecast")
+    other = ToolCalls(calls.gear, circuit_of=lambda name: f"mcp:weather:{name}")
+    assert calls.message(["forecast"], session_id="s") == other.message(["forecast"], session_id="s") != ""
 
 
 def test_events_carry_the_hash_of_the_arguments_if_the_client_has_a_key(fleet):

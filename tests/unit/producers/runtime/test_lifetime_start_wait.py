@@ -48,7 +48,7 @@ def make() -> Iterator[Make]:
 @pytest.fixture
 def gear(make: Make) -> Switchgear:
     """Return a client that learns, while its first call waits, that the fleet's circuit of "t" is open."""
-    made = make(start_wait_s=LONG_S)
+    made = make(start_wait_s=LONG_S, tool_list="new_sessions")
     heard(made)
     return made
 
@@ -149,7 +149,7 @@ RAISING: dict[str, Callable[[Switchgear], object]] = {
 ASKING: dict[str, Callable[[Switchgear], object]] = {
     "try_acquire": lambda gear: not gear.try_acquire("t"),
     "is_open": lambda gear: gear.is_open("t"),
-    "available": lambda gear: gear.available(["t", "u"]) == ["u"],
+    "available": lambda gear: gear.available(["t", "u"], session_id="s") == ["u"],
     "notice": lambda gear: "t" in gear.notice(),
     "circuits": lambda gear: gear.circuits()["t"].forced,
 }
