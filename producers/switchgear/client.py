@@ -14,7 +14,7 @@ from switchgear.emitter.shutdown import EXIT_TIMEOUT_S
 from switchgear.fallback import Chains
 from switchgear.follower.view import CircuitView
 from switchgear.for_models import ForModels
-from switchgear.guard.attempts import PendingProbe
+from switchgear.guard.attempts import Pending
 from switchgear.guard.caller_errors import DEFAULT_MAX_CALLER_ERRORS
 from switchgear.guard.calls import Calling
 from switchgear.guard.credentials import Credentials
@@ -329,7 +329,7 @@ class Switchgear(Calling, Lifetime, ForModels, FromEnv):
             answer = self._decision.acquire(tool, caller)
         else:
             answer = self._runtime.ask(tool, caller)
-        if isinstance(answer, PendingProbe):
+        if isinstance(answer, Pending):
             answer = self._runtime.wait(answer)
         if isinstance(answer, Rejection):
             return self._runtime.refused_permit(answer, caller)

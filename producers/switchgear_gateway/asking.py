@@ -199,6 +199,8 @@ class Gate:
 
     def _granted(self, client: Client, permit: Permit, parameters_hash: str | None) -> Granted:
         now, family = self.wall(), permit.family
+        if permit.turn is not None:
+            permit.turn.said_by_another(int(now))
         of_family = None if family is None else family.lease
         given = msgspec.structs.replace(
             self._described(client, permit.tool, now, now + self._lifetime_s, permit.caller.target),

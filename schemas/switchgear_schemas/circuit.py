@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from switchgear_schemas.cause import Cause, Counts
 from switchgear_schemas.enums import CircuitScope, CircuitState, ErrorClass, Mode, Scope
+from switchgear_schemas.pacing import Pace
 from switchgear_schemas.wire_record import Instant, WireRecord, readable
 
 __all__ = ["Cause", "Circuit", "CircuitScope", "CircuitState", "Counts", "Lease", "Mode", "Scope"]
@@ -84,3 +85,16 @@ class Circuit(WireRecord, frozen=True, kw_only=True):
             description="When the operator's command ends and the policy decides again. Null: only a command ends it."
         ),
     ] = None
+    admitted_rate: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="Calls a second that the tool takes, learned or stated. Null: no limit is known."),
+    ] = None
+    active_processes: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Processes that called the tool within the last minute. Null: they aren't counted."),
+    ] = None
+    pace: Annotated[Pace | None, Meta(description="The tool's limits, by credential. Null: none is known.")] = None
+    news: Annotated[
+        Literal["state", "pace"],
+        Meta(description="What it tells that the record before didn't. pace: nothing but the tool's limits."),
+    ] = "state"

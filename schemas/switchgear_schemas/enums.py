@@ -24,6 +24,8 @@ Scope = Literal["tool", "user", "session", "tenant"]
 CircuitScope = Literal["tool", "user", "session", "tenant", "target", "family"]
 """What a circuit is kept for."""
 Mode = Literal["enforce", "metrics_only", "forced_open", "disabled"]
+PaceMode = Literal["off", "learn", "enforce"]
+"""Whether the rate that a tool takes is ignored, learned and shown, or kept."""
 
 Verb = Literal["set_policy", "force_open", "close", "reset", "disable", "metrics_only", "auto"]
 

@@ -104,7 +104,7 @@ class Execution(msgspec.Struct, gc=False):
         dict[str, Any] | None,
         Meta(
             description="Anything else. Of a rejected call: refused (how many calls the event stands for) and"
-            " refused_by (local, fleet, session, duplicate, caller, credential); of a process's own"
+            " refused_by (local, fleet, session, duplicate, caller, credential, pace); of a process's own"
             " circuit (local) also state, scope, retry_after_s, cause, last_error."
         ),
     ] = None

@@ -18,7 +18,7 @@ import msgspec
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from switchgear_schemas.enums import DEFAULT_COUNTED, ErrorClass, Evidence, Mode, Scope, ServedBy, Status
+from switchgear_schemas.enums import DEFAULT_COUNTED, ErrorClass, Evidence, Mode, PaceMode, Scope, ServedBy, Status
 from switchgear_schemas.execution_record import Execution
 from switchgear_schemas.policy import LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT, BreakerPolicy, Cusum
 
@@ -26,6 +26,7 @@ _NAMED: Final[dict[Any, str]] = {
     ErrorClass: "ErrorClass",
     Evidence: "Evidence",
     Mode: "Mode",
+    PaceMode: "PaceMode",
     Scope: "Scope",
     ServedBy: "ServedBy",
     Status: "Status",
@@ -40,7 +41,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from switchgear_schemas.enums import DEFAULT_COUNTED, ErrorClass, Mode, Scope
+from switchgear_schemas.enums import DEFAULT_COUNTED, ErrorClass, Mode, PaceMode, Scope
 
 if TYPE_CHECKING:
     from switchgear_schemas.policy import BreakerPolicy, Cusum

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from switchgear_schemas.enums import DEFAULT_COUNTED, ErrorClass, Mode, Scope
+from switchgear_schemas.enums import DEFAULT_COUNTED, ErrorClass, Mode, PaceMode, Scope
 
 if TYPE_CHECKING:
     from switchgear_schemas.policy import BreakerPolicy, Cusum
@@ -54,6 +54,9 @@ class PlainPolicy(Struct, frozen=True, kw_only=True):
     target: str | None = None
     mode: Mode = "enforce"
     fallback: tuple[str, ...] = ()
+    pace: PaceMode = "learn"
+    pace_limit: str | None = None
+    pace_wait_s: float = 5
 
 
 LOCAL_TOOLS: Final = PlainPolicy(

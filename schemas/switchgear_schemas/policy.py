@@ -22,8 +22,10 @@ from switchgear_schemas.enums import (
     SHORTEST_WAIT_S,
     ErrorClass,
     Mode,
+    PaceMode,
     Scope,
 )
+from switchgear_schemas.pacing import LIMIT_PATTERN, read_limit
 
 __all__ = [
     "DEFAULT_COUNTED",
@@ -53,6 +55,7 @@ LONGEST_WINDOW: Final = 86_400
 MOST_CUSUM_WORK: Final = 8_000_000
 """Steps that solving the threshold may take, at most two seconds. Rates that are tiny or close together need more."""
 MOST_FALLBACKS: Final = 32
+LONGEST_PACE_WAIT_S: Final = 600.0
 OWN_FALLBACK: Final = "a tool can't be its own fallback"
 
 
@@ -186,6 +189,16 @@ class BreakerPolicy(BaseModel):
     fallback: tuple[ToolName, ...] = Field(
         default=(), max_length=MOST_FALLBACKS, description="Tools to use instead, in order."
     )
+    pace: PaceMode = Field(
+        default="learn",
+        description="The rate that the tool takes: learn and show it, or enforce it: all processes together keep it.",
+    )
+    pace_limit: Annotated[str, Field(pattern=LIMIT_PATTERN)] | None = Field(
+        default=None, description="That rate, if you know it: 100/min, 10/s, 5/10s. Null: it is learned."
+    )
+    pace_wait_s: Annotated[Number, Field(ge=0, le=LONGEST_PACE_WAIT_S)] = Field(
+        default=5, description="Longest wait of a call for its turn; a call that must wait longer is refused."
+    )
 
     @field_validator("sliding_window_size", mode="before")
     @classmethod
@@ -209,6 +222,14 @@ class BreakerPolicy(BaseModel):
             "takes the name of an argument, or up to 5 names with dots between them of which the last may be host, such as"
             " url.host"
         )
+
+    @field_validator("pace_limit", mode="before")
+    @classmethod
+    def _is_limit(cls, limit: object) -> object:
+        """Refuse with words in place of the pattern."""
+        if isinstance(limit, str):
+            read_limit(limit)
+        return limit
 
     @field_serializer("counted_error_classes", when_used="json")
     def _in_order(self, classes: frozenset[ErrorClass]) -> list[ErrorClass]:

@@ -153,7 +153,7 @@ class Owner:
         if changes.circuits or changes.dead or changes.rekeyed:
             self._report_lost(await self._publisher.outputs(changes))
         self._count(changes)
-        for published in changes.circuits[:MAX_LOGGED]:
+        for published in [each for each in changes.circuits if not each.only_pace][:MAX_LOGGED]:
             log.info("circuit", circuit=published.circuit_id, state=published.state, version=published.version)
 
     async def _write(self, partition: int, rows: list[tuple[bytes, bytes | None]]) -> None:

@@ -60,6 +60,9 @@ BENCHES: Final[dict[str, Bench]] = {
     "fleet_latency": Bench(
         "From the failing call to the refusal in twenty other processes", ("--plot", f"{OUT}/fleet_latency.svg")
     ),
+    "pacing": Bench(
+        "Twenty processes and a server with a quota: the fleet's pace, beside none and beside limits in each process"
+    ),
     "benefit": Bench("What agents gain: tasks, tokens and time, with breakers and without", ("--fetch", "--out", OUT)),
     "server_outage": Bench(
         "A server with 40 tools dies under 20 processes: until all are refused, with server circuits and without"

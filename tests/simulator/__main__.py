@@ -10,6 +10,7 @@ from typing import Final
 
 from tests.simulator.healthy import CALLS_PER_S, check, steady
 from tests.simulator.invariants.broken import InvariantBrokenError
+from tests.simulator.paced import PacedScenario
 from tests.simulator.scenario import Scenario
 from tests.simulator.simulation import Simulation
 
@@ -51,6 +52,12 @@ def main(arguments: list[str] | None = None) -> int:
         default=1.0,
         help="virtual time of a healthy tool under 1,000 calls/s, 0 for none (default: %(default)s)",
     )
+    parser.add_argument(
+        "--paced-hours",
+        type=float,
+        default=0.05,
+        help="virtual time of a fleet that keeps rate limits, 0 for none (default: %(default)s)",
+    )
     parser.add_argument("--once", action="store_true", help="do not run the first seed a second time to compare")
     chosen = parser.parse_args(arguments)
     try:
@@ -68,6 +75,8 @@ def main(arguments: list[str] | None = None) -> int:
             _run(scenario, twice=seed == chosen.seed and not chosen.once)
         if chosen.healthy_hours:
             _healthy(chosen.seed, chosen.healthy_hours)
+        if chosen.paced_hours:
+            _paced(chosen.seed, chosen.paced_hours)
     except InvariantBrokenError as error:
         print(error)
         return 1
@@ -114,6 +123,16 @@ def _healthy(seed: int, hours: float) -> None:
     found = [steady(rate, int(hours * 3600 * CALLS_PER_S), rng) for rate in HEALTHY_RATES]
     found.append(steady(*CONTROL, rng))
     print("  " + check(found, f"python -m tests.simulator --seed {seed} --healthy-hours {hours}"))
+
+
+def _paced(seed: int, hours: float) -> None:
+    simulation = Simulation(PacedScenario(seed=seed, hours=hours)).run()
+    quotas = [tool.quota for tool in simulation.tools if tool.quota is not None]
+    taken, refused = (sum(getattr(each, name) for each in quotas) for name in ("taken", "refused"))
+    print(
+        f"  {simulation.audit.pace.line()}; of 20 processes, with faults: {taken:,} calls taken,"
+        f" {refused:,} refused by the tools, {simulation.calls.refused:,} by the guards"
+    )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from switchgear.guard.attempts import PendingProbe
+from switchgear.guard.attempts import Pending, PendingProbe
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear_schemas.enums import status_of
@@ -29,11 +29,11 @@ _LATE: Final = 0.01
 
 
 class _Waiting:
-    """A call that waits for the answer to its request for a probe."""
+    """A call that waits for the answer to its request for a probe, or for its turn."""
 
     __slots__ = ("done", "pending", "process", "tool")
 
-    def __init__(self, process: SimulatedProcess, tool: SimulatedTool, pending: PendingProbe) -> None:
+    def __init__(self, process: SimulatedProcess, tool: SimulatedTool, pending: Pending) -> None:
         self.process = process
         self.tool = tool
         self.pending = pending
@@ -46,6 +46,8 @@ class Calls:
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
         self._waiting: dict[str, list[_Waiting]] = {}
+        self.waited = 0
+        """How often a call waited for its turn, or for news of it."""
         self.asked = self.permitted = self.refused = self.refused_locally = self.foreign = 0
         for tool in simulation.tools:
             self._next(tool)
@@ -72,26 +74,34 @@ class Calls:
         if tool.foreign and simulation.rng.random() < simulation.scenario.foreign_share:
             self._unguarded(tool)
             return
-        process = simulation.processes[int(simulation.rng.random() * len(simulation.processes))]
-        if not process.alive:
+        number = simulation.scenario.caller(simulation.agenda.now, simulation.rng)
+        if number is None or not (process := simulation.processes[number]).alive:
             return
         process.catch_up()
         answer = process.decision.acquire(tool.name)
         simulation.audit.arrived(process, tool, answer)
+        self._wait_or_go_on(process, tool, answer)
+
+    def _wait_or_go_on(
+        self, process: SimulatedProcess, tool: SimulatedTool, answer: Permit | Rejection | Pending
+    ) -> None:
         if isinstance(answer, PendingProbe):
-            self._ask(process, tool, answer)
+            self.asked += 1
+            process.note_asked(answer.view.circuit_id)
+            self._simulation.trace("ask", process.name, tool.name, answer.view.circuit_id)
+            self._wait(process, tool, answer, PROBE_WAIT_S)
+        elif isinstance(answer, Pending):
+            self.waited += 1
+            assert answer.wait_s is not None
+            self._wait(process, tool, answer, answer.wait_s)
         else:
             self._go_on(process, tool, answer)
 
-    def _ask(self, process: SimulatedProcess, tool: SimulatedTool, pending: PendingProbe) -> None:
-        simulation = self._simulation
-        self.asked += 1
-        process.note_asked(pending.view.circuit_id)
-        simulation.trace("ask", process.name, tool.name, pending.view.circuit_id)
-        waiting = _Waiting(process, tool, pending)
+    def _wait(self, process: SimulatedProcess, tool: SimulatedTool, pending: Pending, seconds: float) -> None:
+        simulation, waiting = self._simulation, _Waiting(process, tool, pending)
         self._waiting.setdefault(pending.view.circuit_id, []).append(waiting)
         pending.answer.add_done_callback(lambda _: simulation.agenda.after(0.0, self._answered, waiting))
-        simulation.agenda.after(PROBE_WAIT_S, self._answered, waiting)
+        simulation.agenda.after(seconds, self._answered, waiting)
 
     def _answered(self, waiting: _Waiting) -> None:
         if waiting.done:
@@ -100,7 +110,8 @@ class Calls:
         others = self._waiting[waiting.pending.view.circuit_id]
         others.remove(waiting)
         if waiting.process.alive:
-            self._go_on(waiting.process, waiting.tool, waiting.process.decision.after_answer(waiting.pending))
+            answer = waiting.process.decision.after_answer(waiting.pending)
+            self._wait_or_go_on(waiting.process, waiting.tool, answer)
 
     def _go_on(self, process: SimulatedProcess, tool: SimulatedTool, answer: Permit | Rejection) -> None:
         simulation = self._simulation

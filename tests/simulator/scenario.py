@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from random import Random
 from typing import Final
 
 from switchgear_schemas import BreakerPolicy
 from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.policy import FAMILY_DEFAULT, FLEET_DEFAULT
+from tests.simulator.quota import Quota
 
 THREE_PROBES: Final = FLEET_DEFAULT.model_copy(
     update={"permitted_number_of_calls_in_half_open_state": 3, "success_threshold_to_close": 3}
@@ -113,3 +115,11 @@ class Scenario:
     def policy(self, number: int) -> BreakerPolicy:
         """Return the fleet's policy of a tool."""
         return POLICIES[number % len(POLICIES)]
+
+    def caller(self, _now: float, rng: Random) -> int | None:
+        """Return the number of the process that makes a call now. None: nobody does."""
+        return int(rng.random() * self.processes)
+
+    def quota(self, _number: int) -> Quota | None:
+        """Return how many calls a tool takes. None: all."""
+        return None

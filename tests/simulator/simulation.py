@@ -144,6 +144,7 @@ class Simulation:
 
     def start_process(self, number: int) -> None:
         """Start a new process in the place of a dead one."""
+        self.audit.started()
         self._lives[number] += 1
         self.processes[number] = SimulatedProcess(self, number, self._lives[number])
 

@@ -109,6 +109,7 @@ class SimulatedTool:
         self.circuit_id = self.name
         self.partition = partition_of(self.name, scenario.partitions, FAMILY_PATTERN)
         self.policy = scenario.policy(number)
+        self.quota = scenario.quota(number)
         self.calls_per_s = scenario.calls_per_s * weight
         self.error_rate = rng.uniform(0.01, 0.05)
         self.foreign = number % 5 == 4 and (server is None or server.number % 2 == 0)
@@ -123,6 +124,9 @@ class SimulatedTool:
 
     def call(self, now: float, rng: Random) -> SimulatedOutcome:
         """Return the outcome of a call that begins at ``now``."""
+        wait_s = None if self.quota is None else self.quota.take(now)
+        if wait_s is not None:
+            return SimulatedOutcome(0.02, SimulatedError("rate_limited", wait_s))
         outage = self.schedule.at(now)
         dead = None if self.server is None else self.server.schedule.at(now)
         draw, seconds = rng.random(), 0.05 + rng.expovariate(4.0)
@@ -136,11 +140,11 @@ class SimulatedTool:
             if draw < self.error_rate:
                 error = _SERVER if draw < self.error_rate / 2 else _TRANSPORT
             return SimulatedOutcome(min(seconds, CALL_LIMIT_S), error)
-        if outage.kind == "half" and draw < 0.45:
-            return SimulatedOutcome(min(seconds, CALL_LIMIT_S), None)
         if outage.kind == "limited":
             return SimulatedOutcome(0.02, SimulatedError("rate_limited", round(rng.uniform(5, 120), 1)))
-        return SimulatedOutcome(min(seconds, CALL_LIMIT_S), _DENIED if draw > 0.98 else _SERVER)
+        works = outage.kind == "half" and draw < 0.45
+        error = None if works else _DENIED if draw > 0.98 else _SERVER
+        return SimulatedOutcome(min(seconds, CALL_LIMIT_S), error)
 
 
 def _latest(schedules: Sequence[Schedule], now: float) -> float | None:

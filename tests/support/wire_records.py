@@ -115,6 +115,7 @@ def _circuits() -> Iterator[tuple[str, bytes]]:
         "mcp:weather:now": probed,
         "fetch": BreakerPolicy(failure_count=2, target="url.host"),
         "slow": BreakerPolicy(slow_call_rate_threshold=0.5, slow_call_duration_threshold_ms=100, minimum_number_of_calls=2),
+        "paced": BreakerPolicy(pace="enforce", pace_limit="100/min", failure_count=1),
     }  # fmt: skip
     fleet = InMemoryFleet(policies)
 
@@ -144,6 +145,11 @@ def _circuits() -> Iterator[tuple[str, bytes]]:
     yield "forced_open", newest("search")
     fleet.command("search", "disable", actor="ada", until=datetime.fromtimestamp(START + 3600, UTC))
     yield "disabled_for_a_time", newest("search")
+    fleet.report("paced", "success", process="a", metadata={"asked": 3, "waited_ms": 250})
+    fleet.report("paced", "error", process="b", error_class="rate_limited", retry_after_s=30)
+    fleet.advance(2)
+    fleet.report("paced", process="a", **failed)
+    yield "paced", newest("paced")
 
 
 def _commands() -> Iterator[tuple[str, bytes]]:

@@ -71,18 +71,21 @@ class Cost(msgspec.Struct):
     refused_usd: float = 0.0
     delay_s: float = 0.0
     delay_usd: float = 0.0
+    waited_s: float = 0.0
+    """Seconds that calls waited for their turn, by a kept rate limit."""
+    waited_usd: float = 0.0
     opens: int = 0
     false_opens: int = 0
 
     @property
     def total_usd(self) -> float:
-        """The sum of the three parts. A millionth of a dollar is the finest difference."""
-        return round(self.wasted_usd + self.refused_usd + self.delay_usd, 6)
+        """The sum of the four parts. A millionth of a dollar is the finest difference."""
+        return round(self.wasted_usd + self.refused_usd + self.delay_usd + self.waited_usd, 6)
 
     @property
     def refusing_usd(self) -> float:
-        """What refusing cost: good calls and the delay of recovery."""
-        return round(self.refused_usd + self.delay_usd, 6)
+        """What refusing cost: good calls, the delay of recovery, and calls that waited for their turn."""
+        return round(self.refused_usd + self.delay_usd + self.waited_usd, 6)
 
 
 def price_calls(
@@ -170,4 +173,6 @@ def cost_of(calls: Sequence[PricedCall], policy_of: Callable[[str], BreakerPolic
     cost.opens = summary.opens
     cost.delay_s = float(len(late))
     cost.delay_usd = cost.delay_s * prices.delay_usd
+    cost.waited_s = summary.paced.seconds_waited
+    cost.waited_usd = cost.waited_s * prices.second_usd
     return cost

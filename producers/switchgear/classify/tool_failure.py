@@ -20,7 +20,7 @@ from switchgear_schemas.enums import ErrorClass
 
 META_KEY: Final = "io.modelcontextprotocol/toolFailure"
 
-RefusalSource = Literal["local", "fleet", "session", "duplicate", "caller", "credential"]
+RefusalSource = Literal["local", "fleet", "session", "duplicate", "caller", "credential", "pace"]
 """What refused a call. It is the ``source`` of a Rejection."""
 
 _BY_SOURCE: Final[dict[RefusalSource, tuple[str, str]]] = {
@@ -30,6 +30,7 @@ _BY_SOURCE: Final[dict[RefusalSource, tuple[str, str]]] = {
     "duplicate": ("governance", "duplicate_call"),
     "caller": ("capability", "caller_errors"),
     "credential": ("governance", "auth_required"),
+    "pace": ("reliability", "paced"),
 }
 """The class and the code of a refusal."""
 _REFUSALS: Final = frozenset(code for source, (_, code) in _BY_SOURCE.items() if source != "credential")
@@ -62,7 +63,7 @@ def tool_failure(
         now: The wall clock, in seconds since 1970.
 
     Returns:
-        ``retryable`` is true, with ``retryNotBefore``, only for an open circuit whose wait is known.
+        ``retryable`` is true, with ``retryNotBefore``, only for an open circuit or a rate limit whose wait is known.
     """
     failure_class, code = _BY_SOURCE[source]
     found: dict[str, Any] = {"class": failure_class, "code": code, "retryable": False}
@@ -76,7 +77,7 @@ def read_tool_failure(meta: object, *, now: Callable[[], float] = time.time) -> 
 
     | in ``toolFailure`` | class |
     |---|---|
-    | a code of Switchgear: ``circuit_open``, ``session_exhausted``, ``duplicate_call``, ``caller_errors`` | ``policy`` |
+    | a code of Switchgear: ``circuit_open``, ``session_exhausted``, ``duplicate_call``, ``caller_errors``, ``paced`` | ``policy`` |
     | ``capability``: the server can't do it | ``tool``; ``invalid_input`` with the code ``invalid_input`` or ``resource_not_found`` |
     | ``reliability``: a passing fault | ``server``, with the wait until ``retryNotBefore`` if it is ``retryable`` |
     | ``governance``: refused by a rule | ``policy``; ``auth`` with the code ``auth_required`` or ``permission_denied`` |
@@ -117,7 +118,7 @@ _REFUSAL: Final = (
     r"\(circuit (?:open|half open|forced open)\)\. "
     r"|\bThe (?:tool|server) [^\n]{1,200}? is recovering(?: for [^\n]{1,100}?)?, and only some calls are let through\. This one was not\b"
     r"|\bThe tool [^\n]{1,100}? was not called: [^\n]{0,420}?\. "
-    r"Do not (?:call any tool again in this session; finish|repeat this call; use|call it again now; go on without it)\b"
+    r"Do not (?:call any tool again in this session; finish|repeat this call; use|call it again now; go on without it|call it within the next)\b"
     r"|\bYour last (?:call|[0-9]{1,9} calls) of [^\n]{1,205}? (?:was|were) rejected[^\n]{0,320}?\. "
     r"Change the arguments or use another tool\."
     r"|\bYour credentials for (?:the server [^\n]{1,100}? of )?the tool [^\n]{1,100}? were rejected "

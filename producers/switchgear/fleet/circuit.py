@@ -10,10 +10,12 @@ import msgspec
 from switchgear.breaker import Breaker, Transition
 from switchgear.breaker.values import is_split
 from switchgear.fleet.durations import Durations, is_news, overdue_after_ms
-from switchgear.fleet.log import LogRecord, Published
+from switchgear.fleet.log import LogRecord, Published, observed
 from switchgear.fleet.rows import MAX_COMMANDS, Row
 from switchgear.fleet.run import Run
+from switchgear.pacing.pacing import Pacing, rate_of
 from switchgear_schemas import BreakerPolicy, Cause, Circuit, Lease, Verb
+from switchgear_schemas.wire import Execution
 
 LIMIT_EVERY_S: Final = 60.0
 """How often a circuit's record may change because calls take longer or shorter than before."""
@@ -50,7 +52,7 @@ class LiveCircuit:
         breaker, row = self.breaker, self.row
         if generation is not None and generation < breaker.generation:  # the breaker has dropped it
             return
-        steady = breaker.steady()
+        steady = None if self.paces else breaker.steady()
         if steady is not None:
             self.run = Run(steady, breaker.generation, record, row.clock, row.limit_at + LIMIT_EVERY_S)
             self.run_family = family
@@ -107,6 +109,33 @@ class LiveCircuit:
         found = overdue_after_ms(self.policy, self.durations)
         return self.next_record(now) if is_news(self.policy, row.overdue_after_ms, found) else None
 
+    @property
+    def paces(self) -> bool:
+        """Whether each call of the tool counts for its pace: a limit of it is known, stated, or to be kept."""
+        policy = self.policy
+        if policy.pace == "off" or self.row.scope != "tool":
+            return False
+        return self.row.pacing is not None or policy.pace == "enforce" or policy.pace_limit is not None
+
+    def pace(self, event: Execution, now: float) -> Published | None:
+        """Learn from a call of the tool how many it takes. Return the record to publish if processes must know more.
+
+        ``now`` is the broker's time of the event.
+        """
+        row, policy, found = self.row, self.policy, observed(event)
+        if found is None or policy.pace == "off":
+            return None
+        if row.pacing is None:
+            row.pacing = Pacing.begin(now)
+        pacing = row.pacing
+        pacing.add(now, found, policy)
+        keeps = policy.pace == "enforce"
+        if not keeps and policy.pace_limit is None and pacing.idle:
+            row.pacing = None
+            return self.next_record(row.clock, only_pace=True) if pacing.told else None
+        news = self.breaker.state == "closed" and ((keeps and not row.paced) or pacing.is_news(now, policy))
+        return self.next_record(max(now, row.clock), only_pace=True) if news else None
+
     def encode(self) -> bytes:
         """Return the bytes of the row, with the breaker as it is now."""
         self.apply_run()
@@ -120,27 +149,31 @@ class LiveCircuit:
     def differs_from_record(self) -> bool:
         """Return whether readers hold another state, admitted share, mode, fallback or target than the one in force.
 
-        This happens when the policy file changed, and for a new circuit that does not start closed or keeps targets apart.
+        This happens when the policy file changed, and for a new circuit that does not start closed or keeps targets apart. Readers may
+        also keep limits that they need no longer keep.
         """
         row, breaker, policy = self.row, self.breaker, self.policy
         if row.record is None:
             return breaker.state != "closed" or policy.mode != "enforce" or self._keeps_targets_apart()
         held = (row.state, row.admitted_share, row.mode, row.fallback, row.target)
-        return held != (breaker.state, breaker.admitted_share, policy.mode, policy.fallback, policy.target)
+        now = (breaker.state, breaker.admitted_share, policy.mode, policy.fallback, policy.target)
+        return held != now or (row.paced and policy.pace != "enforce")
 
     def _keeps_targets_apart(self) -> bool:
         return self.row.scope == "tool" and self.policy.target is not None
 
-    def next_record(self, now: float, cause: Cause | None = None) -> Published:
+    def next_record(self, now: float, cause: Cause | None = None, *, only_pace: bool = False) -> Published:
         """Return the circuit's next record, one version up, and keep it in the row.
 
         Args:
             now: Broker time in seconds, for the counts of the window.
             cause: Used in place of the breaker's, where the state did not change.
+            only_pace: Nothing but the tool's limits changed.
         """
         row, breaker, policy = self.row, self.breaker, self.policy
         row.version += 1
         row.overdue_after_ms = limit_ms = overdue_after_ms(policy, self.durations)
+        pace, processes = (None, None) if row.pacing is None else row.pacing.tell(now, policy)
         counts = msgspec.structs.replace(
             breaker.counts(now), rejected=row.rejected, total_calls=row.total_calls, total_failed=row.total_failed
         )
@@ -171,12 +204,17 @@ class LiveCircuit:
             stands_until=None if row.command_until is None else _instant(row.command_until),
             overdue_after_ms=limit_ms,
             target=policy.target,
+            admitted_rate=None if pace is None else rate_of(pace),
+            active_processes=processes,
+            pace=pace,
+            news="pace" if only_pace else "state",
         )
         value = record.to_bytes()
         row.record, row.state, row.mode, row.fallback = value, breaker.state, policy.mode, policy.fallback
         row.admitted_share, row.target = breaker.admitted_share, policy.target
+        row.paced = pace is not None and pace.mode == "enforce"
         self.announces = False
-        return Published(row.circuit_id, row.tool_name, breaker.state, row.version, value)
+        return Published(row.circuit_id, row.tool_name, breaker.state, row.version, value, only_pace)
 
     def follow(self, transition: Transition, now: float) -> Published:
         """Return the record of a transition. The rejections counted so far belong to the state that ended."""

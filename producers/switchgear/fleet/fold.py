@@ -190,6 +190,8 @@ class FleetFold:
             tool.row.clock = max(arrived, tool.row.clock)
             registry.add_record(tool.next_record(tool.row.clock))
         self._renew_limit(tool, arrived)
+        if not late and (tool.paces or event.error_class == "rate_limited"):
+            registry.add_record(tool.pace(event, arrived))
         scope, name = _whose(tool.policy, event)
         if not name or len(name) > MAX_NAME_LENGTH:  # too long for a circuit's id
             return tool

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
 from switchgear.breaker import Result, ResultKind, result_kind
+from switchgear.breaker.values import FROM_SERVER
+from switchgear.pacing.limit import Observed
 from switchgear_schemas import BreakerPolicy, DeadLetter, InvalidExecutionError
 from switchgear_schemas.enums import MOST_TOKENS
 from switchgear_schemas.headers import REKEYED, RESENT
@@ -47,6 +49,8 @@ class Published(NamedTuple):
     state: str
     version: int
     value: bytes | None
+    only_pace: bool = False
+    """Nothing but the tool's rate limits changed."""
 
 
 class Rekeyed(NamedTuple):
@@ -153,8 +157,17 @@ MAX_EMITTER_ID: Final = 128
 """Characters that a row keeps of ``emitter_id``. With a thousand leases the circuit's record still fits its topic."""
 
 
+MOST_ASKED: Final = 1_000_000
+"""Calls that one event says were asked for or refused, and milliseconds that a call waited."""
+
+
 def result_of(event: Execution, policy: BreakerPolicy, kind: ResultKind | None = None) -> Result:
-    """Return the result of a call as a breaker counts it, with numbers that fit a snapshot. ``kind`` replaces that of a tool's policy."""
+    """Return the result of a call as a breaker counts it, with numbers that fit a snapshot. ``kind`` replaces that of a tool's policy.
+
+    A tool whose limits are kept is not broken when it refuses a call as too many: the limit is learned from it.
+    """
+    if kind is None and event.error_class == "rate_limited" and policy.pace == "enforce":
+        kind = ResultKind.IGNORED
     tokens = (event.input_tokens or 0) + (event.output_tokens or 0) + (event.cache_creation_tokens or 0)
     wait_s = event.retry_after_s
     return Result(
@@ -168,3 +181,30 @@ def result_of(event: Execution, policy: BreakerPolicy, kind: ResultKind | None =
         credential=(event.credential or "") if event.error_class == "auth" and event.status == "error" else "",
         overdue_ms=event.overdue_ms,
     )
+
+
+def observed(event: Execution) -> Observed | None:
+    """Return what an event says about the pace of its tool. None if it says nothing."""
+    status, said = event.status, event.metadata or {}
+    if status == "overdue":
+        return None  # its end will tell
+    made = status != "rejected"
+    if not made and said.get("refused_by") != "pace":
+        return None  # a circuit refused it
+    return Observed(
+        asked=_number(said.get("asked"), int(made)),
+        made=made,
+        limited=made and event.error_class == "rate_limited",
+        answered=status == "success" or event.error_class in FROM_SERVER,
+        wait_s=event.retry_after_s,
+        duration_s=(event.execution_time_ms or 0.0) / 1000,
+        refused=0 if made else _number(said.get("refused"), 1),
+        waited_ms=_number(said.get("waited_ms"), 0) if made else 0,
+        credential=event.credential or "",
+        process=event.emitter_id or "",
+    )
+
+
+def _number(said: object, otherwise: int) -> int:
+    """Return a count that an event's metadata say. Anybody may write there."""
+    return min(said, MOST_ASKED) if type(said) is int and said >= 0 else otherwise

@@ -421,9 +421,11 @@ class CircuitRegistry:
 
 
 def _says_more(live: LiveCircuit) -> bool:
-    """Return whether a circuit has a record that says more than after how long calls are overdue."""
+    """Return whether a circuit has a record that says more than after how long calls are overdue, and how many the tool takes."""
     row = live.row
-    only_limit = row.overdue_after_ms is not None and row.mode == "enforce" and not row.fallback
+    only_limit = (
+        (row.overdue_after_ms is not None or row.pacing is not None) and row.mode == "enforce" and not row.fallback
+    )
     return row.record is not None and not (only_limit and live.breaker.generation == 0)
 
 

@@ -15,6 +15,7 @@ from msgspec import Meta
 from switchgear.breaker import snapshot
 from switchgear.breaker.values import MAX_COUNT, Count, Instant
 from switchgear.fleet.durations import Bucket
+from switchgear.pacing.pacing import Pacing
 from switchgear.policies.glob import matches, specificity
 from switchgear_schemas import CircuitScope, Mode, SwitchgearError
 from switchgear_schemas.circuit_ids import circuit_id as id_of
@@ -102,6 +103,10 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
     """As in the last record."""
     last_error_class: ErrorClass | None = None
     """Class of the last counted failure."""
+    pacing: Pacing | None = None
+    """Of the tool's own circuit: the rate that the tool takes. None if no limit is known and none is to be kept."""
+    paced: bool = False
+    """Whether the last record said that processes keep the tool's limits."""
 
     @property
     def key(self) -> bytes:

@@ -11,7 +11,7 @@ import msgspec
 
 from switchgear_schemas.cause import Cause
 from switchgear_schemas.circuit_ids import read_circuit_id
-from switchgear_schemas.enums import CircuitScope, CircuitState, Mode
+from switchgear_schemas.enums import CircuitScope, CircuitState, Mode, PaceMode
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.explain import in_brief
 
@@ -34,8 +34,34 @@ class LeaseView:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitView:
+    """A rate limit of a tool: see :class:`switchgear_schemas.pacing.RateLimit`."""
+
+    rate: Annotated[float, msgspec.Meta(gt=0)]
+    granted: Annotated[float, msgspec.Meta(gt=0)]
+    period_s: Annotated[float, msgspec.Meta(gt=0)]
+    asked: Annotated[int, msgspec.Meta(ge=0)]
+    until: Instant
+    credential: str = ""
+    limited: int = 0
+    refused: int = 0
+    waited: int = 0
+    waited_s: float = 0.0
+    paused_until: Instant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PaceView:
+    """How the calls of a tool are paced: see :class:`switchgear_schemas.pacing.Pace`."""
+
+    mode: PaceMode
+    wait_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    limits: tuple[LimitView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CircuitView:
-    """One circuit as the fleet sees it. The last six fields follow from the others. ``passes`` is the decision about a plain call."""
+    """One circuit as the fleet sees it. The last nine fields follow from the others. ``passes`` is the decision about a plain call."""
 
     circuit_id: Annotated[str, msgspec.Meta(min_length=1)]
     tool_name: Annotated[str, msgspec.Meta(min_length=1)]
@@ -65,6 +91,12 @@ class CircuitView:
     """Class of the last failure that counted. Null in records of older workers. A newer worker may know more classes."""
     stands_until: Instant | None = None
     """When an operator's command ends by itself."""
+    admitted_rate: float | None = None
+    """Calls a second that the tool takes. Null in records of older workers, and if no limit is known."""
+    active_processes: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Processes that called the tool within the last minute. Null where :attr:`pace` is."""
+    pace: PaceView | None = None
+    """The tool's limits. Null in records of older workers, and if none is known."""
     reason: str = field(init=False, default="")
     """The cause in words."""
     passes: bool = field(init=False, default=False)
@@ -75,8 +107,21 @@ class CircuitView:
     """Permit every call, whatever the process's own breaker decides: an operator's ``disabled`` or ``metrics_only``."""
     forced: bool = field(init=False, default=False)
     """Refuse every call, by an operator's command."""
+    keeps_pace: bool = field(init=False, default=False)
+    """Processes keep the tool's limits."""
+    pace_wait_s: float = field(init=False, default=0.0)
+    """Longest wait of a call for its turn."""
+    limit: LimitView | None = field(init=False, default=None)
+    """That of the calls without a limit of their credential. If there is none, the one of the credential that makes most calls."""
     plain: bool = field(init=False, default=False)
     """Permit every call that the process's own breaker permits, whatever it is about, and count only how it ends."""
+
+    def limit_of(self, credential: str) -> LimitView | None:
+        """Return the limit of the calls with a credential."""
+        if self.pace is None:
+            return None
+        found = {each.credential: each for each in self.pace.limits}
+        return found.get(credential) or found.get("")
 
     def __post_init__(self) -> None:
         overrides = self.mode in _NOT_ENFORCED or self.state in _NOT_ENFORCED
@@ -87,8 +132,18 @@ class CircuitView:
         object.__setattr__(self, "recovers", closed and not self.passes)
         object.__setattr__(self, "overrides", overrides)
         object.__setattr__(self, "forced", forced)
-        plain = self.passes and not overrides and self.overdue_after_ms is None and self.target is None
-        object.__setattr__(self, "plain", plain)
+        pace = self.pace
+        keeps_pace = pace is not None and pace.mode == "enforce" and not overrides
+        object.__setattr__(self, "keeps_pace", keeps_pace)
+        if pace is not None:
+            object.__setattr__(self, "pace_wait_s", pace.wait_s)
+            object.__setattr__(self, "limit", max(pace.limits, key=_by_demand, default=None))
+        learned = self.overdue_after_ms is None and self.target is None and not keeps_pace
+        object.__setattr__(self, "plain", self.passes and not overrides and learned)
+
+
+def _by_demand(limit: LimitView) -> tuple[bool, int]:
+    return not limit.credential, limit.asked
 
 
 _NOT_ENFORCED: Final = frozenset({"metrics_only", "disabled"})

@@ -9,6 +9,7 @@ import msgspec
 
 from switchgear.follower.view import CircuitView
 from switchgear.guard.rejections import Caller
+from switchgear.guard.turns import Turn
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -36,6 +37,7 @@ class Attempt(msgspec.Struct, gc=False):
         breaker_permit: Of that circuit. None if the call goes although it refuses.
         lease: Circuit and lease id of a probe of the tool for the fleet.
         held: What it holds of its credential's runs.
+        turn: Its turn, if the fleet keeps a limit of the tool.
     """
 
     tool: str
@@ -50,13 +52,28 @@ class Attempt(msgspec.Struct, gc=False):
     breaker_permit: BreakerPermit | None = None
     lease: Lease | None = None
     held: Held | None = None
+    turn: Turn | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class PendingProbe:
-    """A probe of a tool or of its family was requested. ``answer`` is done when the fleet has answered."""
+class Pending:
+    """A call waits. ``answer`` is done when there is news of it."""
 
     attempt: Attempt
     view: CircuitView
-    """The circuit that was asked."""
+    """The circuit that decides."""
     answer: Future[None]
+    wait_s: float | None = None
+    """Seconds after which to look without news. None: the client's ``probe_wait``."""
+
+
+class PendingProbe(Pending):
+    """A probe of a tool or of its family was requested. ``answer`` is done when the fleet has answered."""
+
+    __slots__ = ()
+
+
+class PendingTurn(Pending):
+    """The call waits for its turn. ``answer`` is done when the fleet's record of its tool has changed."""
+
+    __slots__ = ()

@@ -14,7 +14,7 @@ from switchgear.classify import IGNORE, Classification
 from switchgear.classify.classification import checked
 from switchgear.classify.result import classify_result, result_text, says_failed
 from switchgear.fallback import resolved
-from switchgear.guard.attempts import PendingProbe
+from switchgear.guard.attempts import Pending
 from switchgear.guard.caller_errors import CALLER_CLASSES
 from switchgear.guard.permits import CallReport, Permit
 from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
@@ -192,7 +192,7 @@ class Call:
 
     # -- before the function ------------------------------------------------------------------------------------------
 
-    def begin(self) -> Rejection | PendingProbe | None:
+    def begin(self) -> Rejection | Pending | None:
         """Look for a repetition and a fresh result, then ask the circuits. Return a refusal, or what to wait for."""
         refusal = self.count_repetition()
         if refusal is not None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from switchgear.breaker import BreakerPermit, BreakerRejection
 from switchgear.breaker.ramp import in_words
 from switchgear.follower.view import CircuitView
-from switchgear.guard.attempts import Attempt, PendingProbe
+from switchgear.guard.attempts import Attempt, Pending, PendingProbe, PendingTurn
 from switchgear.guard.circuits import Circuits
 from switchgear.guard.credentials import limit_of
 from switchgear.guard.families import Family, FamilyPermit
@@ -19,8 +19,10 @@ from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
 from switchgear.guard.reporter import Reporter
+from switchgear.guard.turns import AT_ONCE_S, refusal_of
+from switchgear_schemas.circuit_ids import tool_circuit
 
-Decider = Callable[[Attempt], Rejection | PendingProbe | None]
+Decider = Callable[[Attempt], Rejection | Pending | None]
 """Takes what a call needs of one circuit, and notes it in the attempt. Returns why the call doesn't go; None: ask the next decider."""
 
 
@@ -41,18 +43,22 @@ class CircuitDecision(Circuits):
             self._own_tool,
             self._credential,
             self._owner,
+            self._turn,
         )
+        if self.fleet is not None:
+            self.fleet.turns.by_credential = reporter.credentials.shared
         if self.fleet is None:
             self._deciders = (self._own_family, self._own_tool, self._credential)
         self._of_tool = self._deciders[self._deciders.index(self._own_family) + 1 :]
         """Those of a tool without a family."""
 
-    def acquire(self, tool: str, caller: Caller = NO_CALLER) -> Permit | Rejection | PendingProbe:
-        """Decide. Wait for a PendingProbe's ``answer`` for as long as you like, then pass it to :meth:`after_answer`."""
+    def acquire(self, tool: str, caller: Caller = NO_CALLER) -> Permit | Rejection | Pending:
+        """Decide. Wait for the ``answer`` of what is pending for as long as you like, then pass it to :meth:`after_answer`."""
         fleet, family = self.fleet, self.family_of(tool)
         view = None if fleet is None else fleet.view(tool, caller)
         family_view = None if family is None else self._views.get(family.circuit_id)
-        circuit = None if caller.target or self._credentials.runs else self._circuits.get(tool)
+        paced = fleet is not None and tool in fleet.paced
+        circuit = None if caller.target or paced or self._credentials.runs else self._circuits.get(tool)
         if circuit is not None:  # most calls: nothing counts them
             quiet = circuit.breaker.quiet
             if quiet is not None and (view is None or view.plain) and (family_view is None or family_view.plain):
@@ -66,13 +72,18 @@ class CircuitDecision(Circuits):
         deciders = self._of_tool if family is None else self._deciders
         return self._decide(Attempt(tool, caller, family, view, family_view), deciders)
 
-    def after_answer(self, pending: PendingProbe) -> Permit | Rejection:
-        """Return the answer to a requested probe: a lease, a closed circuit, or a refusal. Late answers count as none."""
+    def after_answer(self, pending: Pending) -> Permit | Rejection | Pending:
+        """Return the answer to a requested probe: a lease, a closed circuit, or a refusal. Late answers count as none.
+
+        Of a call that waits for its turn, return the permit or the refusal if it need not wait any more.
+        """
         fleet, attempt = self.fleet, pending.attempt
         assert fleet is not None  # it asked
+        if isinstance(pending, PendingTurn):
+            return self._after_wait(attempt)
         fleet.request_ended(pending.view.circuit_id)
         view = self._views.get(pending.view.circuit_id, pending.view)
-        answer: Permit | Rejection | PendingProbe
+        answer: Permit | Rejection | Pending
         if view.scope == "family" and fleet.answer(view) == "pass":
             answer = self.acquire(attempt.tool, attempt.caller)
         else:
@@ -93,15 +104,19 @@ class CircuitDecision(Circuits):
             return fleet.rejection(answer.view)
         return answer
 
-    def give_up(self, pending: PendingProbe) -> None:
-        """Take back a request whose caller was cancelled while it waited."""
-        assert self.fleet is not None
-        self.fleet.request_ended(pending.view.circuit_id)
+    def give_up(self, pending: Pending) -> None:
+        """Take back what a caller waited for who was cancelled."""
+        fleet, turn = self.fleet, pending.attempt.turn
+        assert fleet is not None  # it made the caller wait
+        if isinstance(pending, PendingProbe):
+            fleet.request_ended(pending.view.circuit_id)
         self._give_back(pending.attempt)
+        if turn is not None:
+            fleet.turns.cancelled(turn)
 
     # -- the deciders, in their order ---------------------------------------------------------------------------------
 
-    def _decide(self, attempt: Attempt, deciders: Sequence[Decider]) -> Permit | Rejection | PendingProbe:
+    def _decide(self, attempt: Attempt, deciders: Sequence[Decider]) -> Permit | Rejection | Pending:
         for decide in deciders:
             answer = decide(attempt)
             if answer is not None:
@@ -183,9 +198,57 @@ class CircuitDecision(Circuits):
         attempt.held = answer
         return None
 
-    def _owner(self, attempt: Attempt) -> Rejection | PendingProbe | None:
+    def _owner(self, attempt: Attempt) -> Rejection | Pending | None:
         """Ask the owner of the fleet's circuit of the tool for a probe."""
         return None if attempt.probes is None else self._request(attempt, attempt.probes)
+
+    def _turn(self, attempt: Attempt) -> Rejection | Pending | None:
+        """Ask for the call's turn, if the fleet keeps a limit of the tool. Probes need none."""
+        fleet = self.fleet
+        assert fleet is not None  # else nobody asks
+        if attempt.tool not in fleet.paced or attempt.lease is not None or attempt.family_lease is not None:
+            return None
+        view = self._views.get(tool_circuit(attempt.tool))
+        if view is None or not view.keeps_pace:
+            return None
+        turn = attempt.turn = fleet.turns.ask(view, attempt.caller)
+        if turn.wait_s < AT_ONCE_S:
+            return None
+        refusal = refusal_of(view, turn)
+        if fleet.turns.may_wait(turn, view) <= 0:
+            return refusal
+        fleet.refusals.refused(refusal, caller=attempt.caller, waits=True)
+        return self._waiting(attempt, view)
+
+    def _after_wait(self, attempt: Attempt) -> Permit | Rejection | Pending:
+        """Return the permit of a call whose turn has come, unless a circuit refuses it by now. Else let it wait on, or refuse it."""
+        fleet, turn = self.fleet, attempt.turn
+        assert fleet is not None  # it waited for a turn
+        assert turn is not None
+        view = self._views.get(tool_circuit(attempt.tool))
+        family = None if attempt.family is None else self._views.get(attempt.family.circuit_id)
+        for refusing in (family, fleet.view(attempt.tool, attempt.caller)):
+            if refusing is not None and not (refusing.passes or refusing.recovers):
+                self._give_back(attempt)
+                return fleet.rejection(refusing, attempt.tool)
+        if view is None or fleet.turns.look(turn, view) == 0:
+            return self._permit(attempt)
+        if fleet.turns.may_wait(turn, view) > 0:
+            return self._waiting(attempt, view)
+        return self.end_wait(attempt, view)
+
+    def end_wait(self, attempt: Attempt, view: CircuitView) -> Rejection:
+        """Refuse a call that waits for its turn."""
+        assert attempt.turn is not None  # it waits for it
+        self._give_back(attempt)
+        return refusal_of(view, attempt.turn)
+
+    def _waiting(self, attempt: Attempt, view: CircuitView) -> PendingTurn:
+        fleet, turn = self.fleet, attempt.turn
+        assert fleet is not None  # it knows the limit
+        assert turn is not None
+        wait_s = min(turn.wait_s, fleet.turns.may_wait(turn, view))
+        return PendingTurn(attempt, view, fleet.turns.waiter(turn), wait_s)
 
     def _permit(self, attempt: Attempt) -> Permit:
         """Return the permit of a call that no decider refuses. Have its circuits told if it is overdue."""
@@ -201,6 +264,7 @@ class CircuitDecision(Circuits):
             attempt.lease,
             family=family,
             held=attempt.held,
+            turn=attempt.turn,
         )
         fleet_ms = min(_limit_ms(attempt.view), _limit_ms(attempt.family_view))
         of_family = None if family is None else family.circuit
@@ -243,7 +307,9 @@ class CircuitDecision(Circuits):
 
     def _give_back(self, attempt: Attempt) -> None:
         """Give back what a call holds that isn't made. A lease of its family is part of what it holds of that."""
-        self.reporter.give_back(attempt.circuit, attempt.breaker_permit, attempt.of_family, attempt.lease, attempt.held)
+        self.reporter.give_back(
+            attempt.circuit, attempt.breaker_permit, attempt.of_family, attempt.lease, attempt.held, attempt.turn
+        )
 
     def _local_refusal(
         self, tool: str, refused: BreakerRejection, circuit: LocalCircuit, view: CircuitView | None

@@ -12,6 +12,7 @@ from switchgear.breaker.ramp import admits, in_words, phase_of
 from switchgear.follower.view import CircuitView, LeaseView
 from switchgear.guard.refusal_summary import RefusalReporter
 from switchgear.guard.rejections import Caller, Rejection
+from switchgear.guard.turns import Turns
 from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.circuit_ids import circuit_id, read_circuit_id, tool_circuit
 
@@ -68,6 +69,10 @@ class FleetCircuits:
         follower.broker_time.wall = wall
         self.wall: Callable[[], float] = follower.broker_time
         """The broker's time, in seconds since 1970."""
+        self.turns = Turns(follower, clock, self.wall)
+        self.refusals.asked = self.turns.asked
+        self.paced = self.turns.paces
+        """Tools whose limits were to be kept at some time."""
         self.on_family: Callable[[str, bool], object] | None = None
         """Called with a family when there is a new record of its circuit, and with whether it lets calls through."""
         self._waiting: dict[str, Future[None]] = {}
@@ -89,6 +94,8 @@ class FleetCircuits:
 
     def on_view(self, view: CircuitView) -> None:
         """Take note of a circuit's new record."""
+        if view.scope == "tool" and (view.keeps_pace or view.tool_name in self.paced):
+            self.turns.on_view(view)
         with self._lock:
             if view.passes or view.recovers:
                 self._requests.pop(view.circuit_id, None)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from switchgear.breaker import BreakerPermit
     from switchgear.guard.caller_errors import Arguments, CallerErrorLimit
     from switchgear.guard.local_circuits import LocalCircuit
+    from switchgear.guard.turns import Turn
     from switchgear.sessions import Session
 
 
@@ -98,6 +99,7 @@ class Permit(msgspec.Struct, eq=False, weakref=True):
         arguments: Returns the hash of the call's arguments. None if they aren't known.
         held: What it holds of its credential's runs. Nearly always None: nothing was rejected.
         wait: How long its caller waits for the tool. None if no circuit counts calls that take too long.
+        turn: Its turn, if the fleet keeps a limit of the tool, else None.
     """
 
     reporter: Reports
@@ -119,6 +121,7 @@ class Permit(msgspec.Struct, eq=False, weakref=True):
     arguments: Arguments | None = None
     held: Held | None = None
     wait: Wait | None = None
+    turn: Turn | None = None
 
     # Every object is true as it is. Type checkers need this: they narrow ``Permit | Rejection`` by it.
     if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from switchgear.caching.call_key import token_of
-from switchgear.guard.attempts import PendingProbe
+from switchgear.guard.attempts import Pending
 from switchgear.guard.call import Call, GuardPlan, serves_once
 from switchgear.guard.deferred_results import finish
 from switchgear.guard.permits import Permit
-from switchgear.guard.rejections import Rejection
+from switchgear.guard.rejections import REPLACEABLE, Rejection
 from switchgear.guard.rerouting import Waits, find_fallback
 from switchgear.guard.time_limit import within
 from switchgear.sessions import session_of
@@ -119,14 +119,14 @@ async def aprepare(call: Call) -> None:
                 pending = waits.send(await runtime.until(pending))
 
 
-def _go_on(call: Call, found: Rejection | PendingProbe) -> Waits:
+def _go_on(call: Call, found: Rejection | Pending) -> Waits:
     """After a refusal, look for something else that serves the caller."""
-    answer = (yield found) if isinstance(found, PendingProbe) else found
+    answer = (yield found) if isinstance(found, Pending) else found
     if isinstance(answer, Permit):
         call.permitted(answer)
         return None
     runtime, refusal = call.plan.runtime, answer
-    if refusal.source in {"local", "fleet"}:
+    if refusal.source in REPLACEABLE:
         standing = yield from find_fallback(call, refusal)
         if standing is None:
             return None

@@ -53,6 +53,8 @@ class RefusalReporter:
     """
 
     def __init__(self, emitter: Emitter, clock: Callable[[], float], wall: Callable[[], float] = time.time) -> None:
+        self.asked: Callable[[str, Caller], tuple[int, str] | None] = lambda _tool, _caller: None
+        """Returns how many calls of a tool were asked for, if its limit is kept, and with which credential."""
         self._emitter = emitter
         self._clock = clock
         self._wall = wall
@@ -70,22 +72,26 @@ class RefusalReporter:
         probe_requested: bool = False,
         served_by: ServedBy = "none",
         fallback_tool: str | None = None,
+        waits: bool = False,
     ) -> None:
-        """Report one call refused at ``now``. With ``probe_requested`` its event asks the circuit's owner for a probe."""
+        """Report one call refused at ``now``. With ``probe_requested`` its event asks the circuit's owner for a probe.
+
+        With ``waits`` the call isn't refused, but waits for its turn.
+        """
         if now is None:
             now = self._clock()
         refusal = (rejection, now, caller, served_by, fallback_tool)
         key = rejection.tool, rejection.source, rejection.family, rejection.target, caller.tenant
         known = self._tools.get(key) or self._tools.setdefault(key, _Refusals(now - REFUSAL_INTERVAL_S))
         if not probe_requested:  # without the lock: Python changes threads only at calls and loops
-            known.count += 1
+            known.count += not waits
             known.latest = refusal
             if now < known.last_sent + REFUSAL_INTERVAL_S:
                 return
         with self._lock:
             count = known.take(now)
-        if count or probe_requested:
-            self._emitter.emit(_event(refusal, count, probe_requested), urgent=probe_requested)
+        if count or probe_requested or waits:
+            self._emitter.emit(self._event(refusal, count, probe_requested), urgent=probe_requested)
 
     def sweep(self, *, everything: bool = False) -> None:
         """Send what has waited for its second, or ``everything``. Forget tools that weren't refused for a minute."""
@@ -101,7 +107,16 @@ class RefusalReporter:
         for refusal, count in ready:
             _, refused_at, *_ = refusal
             ended_at = self._wall() - max(0.0, now - refused_at)
-            self._emitter.emit(_event(refusal, count, probe_requested=False), ended_at=ended_at)
+            self._emitter.emit(self._event(refusal, count, probe_requested=False), ended_at=ended_at)
+
+    def _event(self, refusal: _Refusal, count: int, probe_requested: bool) -> Event:
+        event = _event(refusal, count, probe_requested)
+        rejection, _, caller, *_ = refusal
+        asked = self.asked(rejection.tool, caller) if rejection.source == "pace" else None
+        if asked is not None:
+            number, credential = asked
+            event.metadata, event.credential = {**(event.metadata or {}), "asked": number}, credential or None
+        return event
 
     def forked(self) -> None:
         """Start, also in the child of a fork: the sums are the parent's."""

@@ -68,13 +68,16 @@ _WHAT: Final = {
     "duplicate": "The same call of {0.tool} was made again and again",
     "caller": "Calls of {0.tool} were rejected again and again",
     "credential": "The credentials for {0.tool} were rejected again and again",
+    "pace": "The rate limit of {0.tool} is used up",
 }
 """The message for operators, by what refused. The default names the circuit."""
 _CIRCUIT: Final = "The {0.source} circuit of {0.tool} {1}"
 _TARGET_CIRCUIT: Final = "The {0.source} circuit of {0.tool} for {0.target} {1}"
 _FAMILY_CIRCUIT: Final = "The {0.source} circuit of {0.family}, the server of {0.tool}, {1}"
 
-Source = Literal["local", "fleet", "session", "duplicate", "caller", "credential"]
+Source = Literal["local", "fleet", "session", "duplicate", "caller", "credential", "pace"]
+REPLACEABLE: Final = frozenset({"local", "fleet", "pace"})
+"""Sources of refusals after which another tool, or a cached result, may serve the caller."""
 
 
 class Rejection(msgspec.Struct, frozen=True):
@@ -88,7 +91,8 @@ class Rejection(msgspec.Struct, frozen=True):
     state: CircuitState
     source: Source
     """What refused: this process's circuit, the fleet's, a limit of the session, the check for repeated calls, the limit for
-    the caller's errors, after calls that the tool rejected, or the caller's credential, which the tool rejected."""
+    the caller's errors, after calls that the tool rejected, the caller's credential, which the tool rejected, or the tool's rate limit,
+    which the fleet keeps."""
     reason: str = ""
     """The rule that opened the circuit, in words."""
     retry_after_s: float | None = None
@@ -134,13 +138,17 @@ class Rejection(msgspec.Struct, frozen=True):
             return f"{words_of(self, tool + about)} {advice}"
         if advice is not None:
             return f"The tool {tool} was not called: {one_line(self.reason, _MOST_OF_A_REASON)}. {advice}"
+        if self.source == "pace":
+            words = [f"The tool {tool}{about} was not called: its rate limit is used up.", self._within("it")]
+            return " ".join([*words, *self._instead()])
         family = None if self.family is None else name_for_model(self.family)
         words = [self._recovering(tool, family, about) if self.state == "closed" else self._out(tool, family, about)]
         words += self._why()
         words.append(self._when(f"it{about} again" if family is None else f"any tool of {family}"))
-        if self.fallback:
-            words.append(f"Use {name_for_model(self.fallback)} instead.")
-        return " ".join(words)
+        return " ".join([*words, *self._instead()])
+
+    def _instead(self) -> list[str]:
+        return [f"Use {name_for_model(self.fallback)} instead."] if self.fallback else []
 
     def _recovering(self, tool: str, family: str | None, about: str) -> str:
         what = f"The tool {tool}" if family is None else f"The server {family} of the tool {tool}"
@@ -166,6 +174,9 @@ class Rejection(msgspec.Struct, frozen=True):
     def _when(self, it: str) -> str:
         if self.state == "closed":
             return "Try again shortly."
+        return self._within(it)
+
+    def _within(self, it: str) -> str:
         if self.retry_after_s is None:
             return f"Do not call {it} now."
         wait = math.ceil(round(min(self.retry_after_s, 1e9), 3))  # rounded up: never too early

@@ -28,11 +28,14 @@ from switchgear_schemas.enums import (
 
 if TYPE_CHECKING:
     from switchgear.breaker import BreakerPermit
+    from switchgear.emitter.event import Event
     from switchgear.guard.credentials import Held
     from switchgear.guard.families import FamilyPermit
     from switchgear.guard.fleet_circuits import FleetCircuits, Lease
     from switchgear.guard.local_circuits import LocalCircuit
+    from switchgear.guard.turns import Turn
     from switchgear.telemetry.hooks import HookList
+    from switchgear_schemas.plain_policy import Policy
 
 
 log: Final = logging.getLogger("switchgear.guard")
@@ -82,7 +85,7 @@ class Reporter:
         credential = self._credential_ended(permit, now, status, error_class)
         circuit, family = permit.circuit, permit.family
         if circuit is not None:
-            kind = _SUCCESS if error_class is None else result_kind(status, error_class, circuit.breaker.policy)
+            kind = _SUCCESS if error_class is None else _kind(permit, status, error_class, circuit.breaker.policy)
             result = Result(kind, duration_ms, usage.tokens, "", retry_after_s, "", False, overdue_ms, credential)
             circuit.record(now, result, permit.breaker_permit, end.named, error_class)
         if family is not None:
@@ -94,6 +97,7 @@ class Reporter:
             # With a salt of its own, one token in three processes would look like three.
             event.credential = (credential or None) if self.credentials.shared else None
             event.overdue_ms = fleet_overdue_ms
+            self._paced(event, permit)
             event.traceparent = None if hooks is None else hooks.traceparent()
             # The fleet's next probe waits for one that failed or was ignored.
             self.fleet.emitter.emit(event, urgent=error_class is not None and permit.lease_id is not None)
@@ -107,6 +111,20 @@ class Reporter:
         if limit is not None and (limit.runs or report.error is not None):
             run, asked = run_name(permit.tool, permit.caller.target), _arguments(permit, report, error_class)
             limit.ended(run, permit.trial, error_class, end.error_type, end.message, asked)
+
+    def _paced(self, event: Event, permit: Permit) -> None:
+        """Add to the event of a call what it says of the call's turn, if it had one."""
+        turn = permit.turn
+        if turn is None or self.fleet is None:
+            return
+        asked, waited_ms = self.fleet.turns.say(turn.pace), round(turn.waited_s * 1000)
+        found = event.metadata or {}
+        if asked != 1:
+            found["asked"] = asked
+        if waited_ms:
+            found["waited_ms"] = waited_ms
+        event.metadata = found or None
+        event.credential = event.credential or self.fleet.turns.credential_of(permit.caller) or None
 
     def _tell_circuits(self, permit: Permit, now: float, ran_ms: float) -> None:
         """Count a call that goes on as slow, in the circuits of this process."""
@@ -139,7 +157,7 @@ class Reporter:
             permit.caller_errors.give_back(run_name(permit.tool, permit.caller.target), permit.trial)
 
     def _give_back(self, permit: Permit) -> None:
-        self.give_back(permit.circuit, permit.breaker_permit, permit.family, permit.lease, permit.held)
+        self.give_back(permit.circuit, permit.breaker_permit, permit.family, permit.lease, permit.held, permit.turn)
         for session in permit.sessions:
             session.add_calls(-1)
 
@@ -150,8 +168,9 @@ class Reporter:
         family: FamilyPermit | None,
         lease: Lease | None,
         held: Held | None,
+        turn: Turn | None,
     ) -> None:
-        """Give back what a call holds of its circuits and of its credential, and that isn't made."""
+        """Give back what a call holds of its circuits and of its credential, and its turn. It isn't made."""
         if circuit is not None and breaker_permit is not None:
             circuit.release(breaker_permit, self.clock())
         if lease is not None and self.fleet is not None:
@@ -162,6 +181,8 @@ class Reporter:
                 self.fleet.give_lease_back(*family.lease)
         if held is not None:
             self.credentials.give_back(held, self.clock())
+        if turn is not None and self.fleet is not None:
+            self.fleet.turns.leave(turn)
 
     def _credential_ended(self, permit: Permit, now: float, status: Status, error_class: ErrorClass | None) -> str:
         """Count what the call says about the credential of its caller. Return the credential if it was rejected."""
@@ -210,6 +231,13 @@ class Reporter:
             except Exception as broken:  # noqa: BLE001 - a user's rule may fail in any way; the call must not
                 self._complaints.warning("the client's classify failed; the default decides", broken)
         return found or classify(error)
+
+
+def _kind(permit: Permit, status: Status, error_class: ErrorClass, policy: Policy) -> ResultKind:
+    """Return what a call says about the tool's health. If the fleet keeps the tool's limit, it learns from a 429: that is no failure."""
+    if error_class == "rate_limited" and permit.turn is not None:
+        return ResultKind.IGNORED
+    return result_kind(status, error_class, policy)
 
 
 def _arguments(permit: Permit, report: CallReport, error_class: ErrorClass | None) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from switchgear.fallback import DIFFERENT, MAY_STAND_IN, candidates
-from switchgear.guard.attempts import PendingProbe
+from switchgear.guard.attempts import Pending
 from switchgear.guard.call import Call, GuardPlan, running
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
@@ -17,7 +17,7 @@ from switchgear.guard.tool_function import Arguments, Guarded, fitted
 if TYPE_CHECKING:
     from switchgear.guard.tool_function import ToolFunction
 
-Waits = Generator[PendingProbe, Permit | Rejection, Rejection | None]
+Waits = Generator[Pending, Permit | Rejection, Rejection | None]
 """Yields what to wait for and gets the answer. Returns the refusal that stands, or None if the call goes on."""
 
 
@@ -71,7 +71,7 @@ def _call_chain(call: Call, chain: tuple[str, ...], refusal: Rejection) -> Waits
             continue
         caller, target = found.plan.caller(*arguments), _target_of(found, arguments)
         answer = runtime.ask(name, caller, arguments=_parameters_of(found, arguments), target=target)
-        if isinstance(answer, PendingProbe):
+        if isinstance(answer, Pending):
             answer = yield answer
         if isinstance(answer, Permit):
             call.tool, call.function, call.served_by, call.acting = name, found.tool.call, "fallback", found.plan
@@ -83,11 +83,11 @@ def _call_chain(call: Call, chain: tuple[str, ...], refusal: Rejection) -> Waits
 
 
 def _call_despite(call: Call, refusal: Rejection) -> Rejection | None:
-    """Serve a cached result, else call the tool itself. Not if an operator has forced it open."""
+    """Serve a cached result, else call the tool itself. Not if an operator has forced it open, or if its rate limit is used up."""
     if call.answer_from_cache(stale=True):
         call.plan.runtime.refused(refusal, served_by="cache")
         return None
-    return refusal if refusal.state == "forced_open" else _call_unguarded(call)
+    return refusal if refusal.state == "forced_open" or refusal.source == "pace" else _call_unguarded(call)
 
 
 def _call_function(call: Call, fallback: Callable[..., Any], refusal: Rejection) -> bool:

@@ -6,6 +6,7 @@ import functools
 import logging
 import os
 import threading
+import time
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -18,11 +19,11 @@ from switchgear.caching.repeated_calls import DuplicateCounter
 from switchgear.caching.single_flight import SingleFlight
 from switchgear.classify.result import text_rule
 from switchgear.fallback import NO_GROUP, Chains, FallbackMap, Group, StandIns
-from switchgear.guard.attempts import PendingProbe
+from switchgear.guard.attempts import Pending, PendingTurn
 from switchgear.guard.caller_errors import CallerErrorLimit, CallerErrors, run_name
 from switchgear.guard.decision import CircuitDecision
 from switchgear.guard.permits import Permit
-from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
+from switchgear.guard.rejections import NO_CALLER, REPLACEABLE, Caller, Rejection
 from switchgear.guard.targets import target_of
 from switchgear.guard.time_limit import TimedThreads
 from switchgear.runtime.fork import call_in_child
@@ -74,6 +75,8 @@ class Runtime:
         )
         self.stand_ins = StandIns()
         self.clock = decision.clock
+        self._clock_stands = self.clock is not time.monotonic
+        """A test moves the clock, so nobody's turn comes by waiting."""
         self.complaints = BoundedLog(log, clock=self.clock)
         self.threads = TimedThreads(timed_threads)
         """For synchronous calls with a time limit."""
@@ -104,8 +107,8 @@ class Runtime:
         *,
         arguments: Arguments | None = None,
         target: Callable[[str], str] | None = None,
-    ) -> Permit | Rejection | PendingProbe:
-        """Ask the session's limits, then the circuits. Pass a PendingProbe to :meth:`wait` or :meth:`until`.
+    ) -> Permit | Rejection | Pending:
+        """Ask the session's limits, then the circuits. Pass a Pending to :meth:`wait` or :meth:`until`.
 
         If the call's arguments are known, ``arguments`` returns their hash, and ``target`` what they name by a policy's ``target``.
         """
@@ -124,7 +127,7 @@ class Runtime:
         trial = limit.admit(run, arguments) if limit is not None and limit.runs else None
         if isinstance(trial, Rejection):
             return trial
-        answer: Permit | Rejection | PendingProbe
+        answer: Permit | Rejection | Pending
         answer = decision.acquire(tool, caller if session is None else _in_session(session, caller))
         if isinstance(answer, Permit):
             return self._counted(answer, session, limit, trial)
@@ -132,38 +135,44 @@ class Runtime:
             limit.give_back(run, trial)
         return answer
 
-    def wait(self, pending: PendingProbe) -> Permit | Rejection:
-        """Wait for the fleet's answer, at most ``probe_wait``."""
+    def wait(self, pending: Pending) -> Permit | Rejection:
+        """Wait for the fleet's answer to a request, at most ``probe_wait``, or for the call's turn."""
         from concurrent.futures import wait  # noqa: PLC0415 - costs time that an import of switchgear must not
 
-        try:
-            wait([pending.answer], timeout=self.probe_wait)
-        except BaseException:
-            self.decision.give_up(pending)
-            raise
-        return self._after_answer(pending)
+        answer: Permit | Rejection | Pending = pending
+        while isinstance(answer, Pending):
+            try:
+                wait([answer.answer], timeout=self._wait_s(answer))
+            except BaseException:
+                self.decision.give_up(answer)
+                raise
+            answer = self._after_answer(answer)
+        return answer
 
-    async def until(self, pending: PendingProbe) -> Permit | Rejection:
+    async def until(self, pending: Pending) -> Permit | Rejection:
         """:meth:`wait` without blocking the event loop."""
         import asyncio  # noqa: PLC0415 - costs 40 ms that an import of switchgear must not
 
-        try:
-            await asyncio.wait([asyncio.wrap_future(pending.answer)], timeout=self.probe_wait)
-        except BaseException:
-            self.decision.give_up(pending)
-            raise
-        return self._after_answer(pending)
+        answer: Permit | Rejection | Pending = pending
+        while isinstance(answer, Pending):
+            try:
+                await asyncio.wait([asyncio.wrap_future(answer.answer)], timeout=self._wait_s(answer))
+            except BaseException:
+                self.decision.give_up(answer)
+                raise
+            answer = self._after_answer(answer)
+        return answer
 
     def decide(self, tool: str, caller: Caller) -> Permit | Rejection:
         """:meth:`ask`, then :meth:`wait` if there is something to wait for."""
         answer = self.ask(tool, caller)
-        return self.wait(answer) if isinstance(answer, PendingProbe) else answer
+        return self.wait(answer) if isinstance(answer, Pending) else answer
 
     async def adecide(self, tool: str, caller: Caller) -> Permit | Rejection:
         """:meth:`ask`, then :meth:`until` if there is something to wait for."""
         await self.astart()
         answer = self.ask(tool, caller)
-        return await self.until(answer) if isinstance(answer, PendingProbe) else answer
+        return await self.until(answer) if isinstance(answer, Pending) else answer
 
     def acquire(
         self, tool: str, caller: Caller, given: Mapping[str, Any] | None, fallbacks: Collection[str]
@@ -192,7 +201,7 @@ class Runtime:
 
     def _acquiring(
         self, tool: str, caller: Caller, given: Mapping[str, Any] | None, fallbacks: Collection[str]
-    ) -> Generator[PendingProbe, Permit | Rejection, Permit | Rejection]:
+    ) -> Generator[Pending, Permit | Rejection, Permit | Rejection]:
         """Yield what to wait for and take the answer. Return the permit, or the refusal after reporting it."""
         arguments = None if given is None else functools.partial(self._hash_of, tool, given)
         target = None if given is None else functools.partial(_target_in, given)
@@ -201,7 +210,7 @@ class Runtime:
             if refusal is not None and (name not in fallbacks or self.is_open(name)):
                 continue
             answer = self.ask(name, caller, arguments=arguments, target=target)
-            if isinstance(answer, PendingProbe):
+            if isinstance(answer, Pending):
                 answer = yield answer
             if isinstance(answer, Permit):
                 parameters_hash = arguments() if arguments is not None and self.sends_hash else None
@@ -211,7 +220,7 @@ class Runtime:
                 return answer
             if refusal is None:
                 refusal = answer
-                if answer.source not in {"local", "fleet"}:
+                if answer.source not in REPLACEABLE:
                     break
         assert refusal is not None  # the first name is the tool
         return self.refused_permit(refusal, caller)
@@ -293,7 +302,7 @@ class Runtime:
 
         A guard calls that fallback itself. A caller who asks for a permit has to know its name.
         """
-        if refusal.source in {"local", "fleet"}:
+        if refusal.source in REPLACEABLE:
             for tool in self.chain(refusal.tool):
                 if not self.is_open(tool):
                     refusal = msgspec.structs.replace(refusal, fallback=tool)
@@ -317,7 +326,14 @@ class Runtime:
         """Make the lock, again in the child of a fork: another thread of the parent may hold it."""
         self.session_lock = threading.RLock()  # a forgotten call may be collected while its thread holds it
 
-    def _after_answer(self, pending: PendingProbe) -> Permit | Rejection:
+    def _wait_s(self, pending: Pending) -> float:
+        if pending.wait_s is None:
+            return self.probe_wait
+        return 0.0 if self._clock_stands else pending.wait_s
+
+    def _after_answer(self, pending: Pending) -> Permit | Rejection | Pending:
+        if isinstance(pending, PendingTurn) and self._clock_stands:
+            return self.decision.end_wait(pending.attempt, pending.view)
         session = session_of(self)
         limit = self.caller_error_limit(session, pending.attempt.caller.session_id)
         answer = self.decision.after_answer(pending)

@@ -49,8 +49,10 @@ NOT_FOR_FAMILIES: Final = {
 }
 """Why a family's policy can't have these values."""
 _OF: Final = {"tools": "tool's", "family": "family's"}
+_OFF: Final = {"pace": "off"}
+"""Values for which off is one of several, and not the lack of one."""
 _MAY_BE_OFF: Final = frozenset(
-    name for name, field in BreakerPolicy.model_fields.items() if NoneType in get_args(field.annotation)
+    name for name, field in BreakerPolicy.model_fields.items() if name in _OFF or NoneType in get_args(field.annotation)
 )
 
 
@@ -208,7 +210,7 @@ class PolicySet:
             if value == "off" or (value is False and key != "honor_retry_after"):
                 if key not in _MAY_BE_OFF:
                     raise PolicyError(f"{self.source}: {title}: {key} can't be turned off.", hint="Leave it out.")
-                read[key] = None
+                read[key] = _OFF.get(key)
             elif key == "cusum" and value is True:
                 read[key] = {}
         return read

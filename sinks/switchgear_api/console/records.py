@@ -10,9 +10,10 @@ from typing import Any, Final, cast, overload
 import msgspec
 
 from switchgear.follower.view import CircuitView, Instant, read_instant
-from switchgear_api.console.shapes import CircuitRecord, Override, State
+from switchgear_api.console.shapes import CircuitRecord, Override, Pace, State
 from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.explain import explain
+from switchgear_schemas.pacing import DEMAND_S
 
 VERBS: Final = ("force_open", "disable", "metrics_only", "auto", "close", "reset")
 _COMMAND_OF: Final = {
@@ -82,6 +83,7 @@ def circuit_part(circuit: CircuitView) -> CircuitRecord:
         "lease": None if lease is None else {"holder": lease.emitter_id, "expires_at": iso(lease.expires_at)},
         "permits_left": circuit.permits_left,
         "ramp": circuit.admitted_share if circuit.recovers else None,
+        "pace": _pace(circuit),
         "expires_at": iso(circuit.stands_until),
         "override": _override(circuit, state),
     }
@@ -98,6 +100,24 @@ def no_circuit(tool: str, family: str | None) -> CircuitRecord:
         "permits_left": 0,
     }
     return cast("CircuitRecord", dict.fromkeys(CircuitRecord.__annotations__) | known)
+
+
+def _pace(circuit: CircuitView) -> Pace | None:
+    limit = circuit.limit
+    if circuit.pace is None or limit is None:
+        return None
+    return {
+        "kept": circuit.keeps_pace,
+        "rate": limit.rate,
+        "period_s": limit.period_s,
+        "processes": circuit.active_processes,
+        "asked": limit.asked / DEMAND_S,
+        "limited": limit.limited,
+        "refused": limit.refused,
+        "waited": limit.waited,
+        "wait_s": limit.waited_s / max(1, limit.waited),
+        "paused_until": iso(limit.paused_until),
+    }
 
 
 def _override(circuit: CircuitView, state: str) -> Override | None:

@@ -83,6 +83,30 @@ class Override(TypedDict):
     at: str | None
 
 
+class Pace(TypedDict):
+    """A tool's rate limit, and what was asked for and waited for in the last seconds."""
+
+    kept: bool
+    """Whether processes keep it. Otherwise it is only shown."""
+    rate: float
+    """Calls a second that the tool takes."""
+    period_s: float
+    """Seconds in which the rate is kept."""
+    processes: int | None
+    asked: float
+    """Calls a second that processes asked for."""
+    limited: int
+    """Calls that the tool refused as too many."""
+    refused: int
+    """Calls that were not made, because their turn came too late."""
+    waited: int
+    """Calls that waited for their turn."""
+    wait_s: float
+    """How long one of those waited, on average."""
+    paused_until: str | None
+    """Until when the tool asked to wait."""
+
+
 class CircuitRecord(TypedDict):
     """A circuit's record. All but the first of these fields are null for a tool without one, where they can be."""
 
@@ -103,6 +127,7 @@ class CircuitRecord(TypedDict):
     lease: Lease | None
     permits_left: int
     ramp: float | None
+    pace: Pace | None
     expires_at: str | None
     override: Override | None
 

@@ -9,6 +9,7 @@ export interface Waste {
 }
 /** What refused calls would have cost. */
 export interface Saved {
+  /** Calls that were not made, because their turn came too late. */
   refused: number;
   tokens: number;
   usd: number;
@@ -24,6 +25,7 @@ export interface Stats {
   cancelled: number;
   /** They succeeded, and their callers ignore them. */
   ignored: number;
+  /** Calls that were not made, because their turn came too late. */
   refused: number;
   error_rate: number;
   p50_ms: number | null;
@@ -52,6 +54,28 @@ export interface Override {
   reason: string | null;
   at: string | null;
 }
+/** A tool's rate limit, and what was asked for and waited for in the last seconds. */
+export interface Pace {
+  /** Whether processes keep it. Otherwise it is only shown. */
+  kept: boolean;
+  /** Calls a second that the tool takes. */
+  rate: number;
+  /** Seconds in which the rate is kept. */
+  period_s: number;
+  processes: number | null;
+  /** Calls a second that processes asked for. */
+  asked: number;
+  /** Calls that the tool refused as too many. */
+  limited: number;
+  /** Calls that were not made, because their turn came too late. */
+  refused: number;
+  /** Calls that waited for their turn. */
+  waited: number;
+  /** How long one of those waited, on average. */
+  wait_s: number;
+  /** Until when the tool asked to wait. */
+  paused_until: string | null;
+}
 /** A circuit's record. All but the first of these fields are null for a tool without one, where they can be. */
 export interface CircuitRecord {
   tool: string;
@@ -71,6 +95,7 @@ export interface CircuitRecord {
   lease: Lease | null;
   permits_left: number;
   ramp: number | null;
+  pace: Pace | null;
   expires_at: string | null;
   override: Override | null;
 }
@@ -98,6 +123,7 @@ export interface Circuit {
   lease: Lease | null;
   permits_left: number;
   ramp: number | null;
+  pace: Pace | null;
   expires_at: string | null;
   override: Override | null;
   kind?: "down" | "rejects_arguments" | null;
@@ -145,6 +171,7 @@ export interface Tool {
   lease: Lease | null;
   permits_left: number;
   ramp: number | null;
+  pace: Pace | null;
   expires_at: string | null;
   override: Override | null;
   kind: "down" | "rejects_arguments" | null;
@@ -183,6 +210,7 @@ export interface Family {
   lease: Lease | null;
   permits_left: number;
   ramp: number | null;
+  pace: Pace | null;
   expires_at: string | null;
   override: Override | null;
   tools: string[];
@@ -194,6 +222,7 @@ export interface Fleet {
   calls: number;
   errors: number;
   error_rate: number;
+  /** Calls that were not made, because their turn came too late. */
   refused: number;
   tools: number;
   open: number;
@@ -306,6 +335,7 @@ export interface Series {
   judged: number[];
   errors: number[];
   timeouts: number[];
+  /** Calls that were not made, because their turn came too late. */
   refused: number[];
   p50_ms: (number | null)[];
   p95_ms: (number | null)[];

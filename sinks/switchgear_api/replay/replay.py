@@ -14,6 +14,7 @@ from switchgear.breaker.states import PASSING
 from switchgear.breaker.values import circuit_id_of
 from switchgear.fleet.log import result_of
 from switchgear_api.replay.history import HistoryLine
+from switchgear_api.replay.past_pace import Paced, PastPace
 from switchgear_schemas.enums import EARLIEST, CircuitState
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.policy import BreakerPolicy
@@ -44,7 +45,8 @@ class Summary(msgspec.Struct):
     """The totals of one replay.
 
     ``refused.failed`` is waste avoided, with its seconds and tokens. ``refused.succeeded`` was refused wrongly, except for
-    ``refused.slow`` of them: they took longer than the policy's slow-call threshold, and their seconds are avoided too.
+    ``refused.slow`` of them: they took longer than the policy's slow-call threshold, and their seconds are avoided too. The calls that a
+    kept rate limit refused are among ``refused``; ``paced`` says more about them.
     """
 
     lines: int = 0
@@ -60,6 +62,7 @@ class Summary(msgspec.Struct):
     closes: int = 0
     probes: int = 0
     refused: Refused = msgspec.field(default_factory=Refused)
+    paced: Paced = msgspec.field(default_factory=Paced)
 
 
 class _Phase(NamedTuple):
@@ -112,6 +115,7 @@ class Fold:
     def __init__(self, policy_of: Callable[[str], BreakerPolicy]) -> None:
         self._policy_of = policy_of
         self._circuits: dict[str, _Circuit] = {}
+        self._paces: dict[str, PastPace] = {}
         self._asked = 0
         self.summary = Summary()
 
@@ -135,7 +139,29 @@ class Fold:
             result = msgspec.structs.replace(result, overdue_ms=None)
         self.summary.calls += 1
         self.summary.failed += result.kind is ResultKind.FAILURE
+        paces = policy.pace == "enforce" and circuit.phase_at(began_at).state == "closed"
+        if paces and not self._has_turn(call, policy, began_at, ended_at):
+            self._refuse(circuit, result)
+            return
         yield from self._decide(circuit, began_at, ended_at, result)
+
+    def _has_turn(self, call: Execution, policy: BreakerPolicy, began_at: float, ended_at: float) -> bool:
+        """Return whether the tool's rate limit lets a call through, at once or after a wait. Learn from how it ended."""
+        pace = self._paces.get(call.tool_name)
+        if pace is None:
+            pace = self._paces[call.tool_name] = PastPace(policy, began_at)
+        paced, limited = self.summary.paced, call.error_class == "rate_limited"
+        wait_s = pace.wait_s(began_at)
+        pace.learn(call, ended_at)
+        paced.calls += 1
+        paced.limited += limited
+        if wait_s is None:
+            paced.refused += 1
+            paced.refused_limited += limited
+        elif wait_s > 0:
+            paced.waited += 1
+            paced.seconds_waited = round(paced.seconds_waited + wait_s, 6)
+        return wait_s is not None
 
     def _decide(self, circuit: _Circuit, began_at: float, ended_at: float, result: Result) -> Iterator[Transition]:
         breaker = circuit.breaker

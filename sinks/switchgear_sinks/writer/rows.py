@@ -243,6 +243,7 @@ def _explain(error: ValidationError) -> InvalidExecutionError:
 _MOST: Final = {"version": 2**63 - 1, "generation": 2**63 - 1, "attempt": 2**32 - 1}
 _NAMES: Final = ("circuit_id", "tool_name")
 _TIMES: Final = ("changed_at", "open_until")
+_PACED: Final = b'"news":"pace"'
 _AS_JSON: Final = ("cause", "leases", "counts", "fallback")
 
 
@@ -252,13 +253,19 @@ class CircuitRows:
     table = "circuit_transitions"
 
     def rows(self, records: list[Record]) -> Rows:
-        """Return the rows. The tombstone of a deleted circuit is skipped, so its history stays."""
+        """Return the rows. The tombstone of a deleted circuit is skipped, so its history stays.
+
+        So is a record that tells nothing but the tool's rate limits: a tool that is used up has one each second.
+        """
         found = Rows()
         for record in records:
             if record.value is None and unreadable(record) is None:
                 found.skip("tombstone")
                 continue
             try:
+                if _PACED in (record.value or b"") and Circuit.from_bytes(record.value).news == "pace":
+                    found.skip("pace")
+                    continue
                 found.add(record, self.canonical(record), canonical=True)
             except Exception as error:  # noqa: BLE001 - one record must not stop the others
                 found.reject(record, error)

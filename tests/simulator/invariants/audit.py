@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from switchgear.fleet import Message
-from switchgear.guard.attempts import PendingProbe
+from switchgear.guard.attempts import Pending, PendingProbe
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from tests.simulator.invariants.broken import Histories
 from tests.simulator.invariants.evidence import Evidence
 from tests.simulator.invariants.families import Families
+from tests.simulator.invariants.pace import Pace
 from tests.simulator.invariants.probes import Probes, leases_of
 from tests.simulator.invariants.ramp import Ramp
 from tests.simulator.invariants.rebuild import Rebuild
@@ -38,13 +39,12 @@ class Audit:
         self.evidence = Evidence(simulation, histories)
         self.recovery = Recovery(simulation, histories)
         self.ramp = Ramp(simulation, histories)
+        self.pace = Pace(simulation, histories)
         self.rebuild = Rebuild(simulation, histories)
         self.views = Views(histories)
         self.dead_letters = 0
 
-    def arrived(
-        self, process: SimulatedProcess, tool: SimulatedTool, answer: Permit | Rejection | PendingProbe
-    ) -> None:
+    def arrived(self, process: SimulatedProcess, tool: SimulatedTool, answer: Permit | Rejection | Pending) -> None:
         """Check the answer to a call that asked for a permit."""
         if isinstance(answer, PendingProbe):
             circuit_id = answer.view.circuit_id
@@ -59,12 +59,17 @@ class Audit:
         self.refusals.began(process, tool, permit, self._simulation.workers)
         self.probes.began(process, tool, permit)
         self.families.began(tool, permit)
+        self.pace.began(process, tool)
 
     def ended(self, process: SimulatedProcess, tool: SimulatedTool, permit: Permit) -> None:
         """Note that a call ended."""
         for of, lease_id in leases_of(tool, permit):
             self.histories.note(of.circuit_id, "{} has its probe's result, lease {}", process.name, lease_id)
         self.probes.ended(tool, permit)
+
+    def started(self) -> None:
+        """Note that a process starts."""
+        self.pace.started()
 
     def crashed(self, process: SimulatedProcess) -> None:
         """Note that a process died."""
@@ -84,6 +89,7 @@ class Audit:
         self.recovery.published(record, known)
         self.families.published(record, known, self.records.newest)
         self.ramp.published(record, known, message)
+        self.pace.published(record)
 
     def executed(self, event: dict[str, Any], message: Message) -> None:
         """Note a message of the executions topic."""
@@ -121,6 +127,7 @@ class Audit:
             self.recovery.line(),
             self.families.line(),
             self.ramp.line(),
+            self.pace.line(),
             self.rebuild.line(),
             self.views.line(),
         ]

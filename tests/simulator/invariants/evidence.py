@@ -52,7 +52,8 @@ class Evidence:
         tool = self._simulation.tool_of[event["tool_name"]]
         if tool.partition != message.partition or self._seen_before(message):
             return
-        self._add(tool.circuit_id, event, message, _counts_for_tool(event), _OWN)
+        paced = tool.policy.pace == "enforce"
+        self._add(tool.circuit_id, event, message, _counts_for_tool(event, paced=paced), _OWN)
         if tool.server is not None:
             self._add(tool.server.circuit_id, event, message, _counts_for_family(event), _FAMILYS)
 
@@ -211,11 +212,13 @@ def _error_class(event: dict[str, Any]) -> str:
     return event.get("error_class") or ("timeout" if event["status"] == "timeout" else "unknown")
 
 
-def _counts_for_tool(event: dict[str, Any]) -> bool | None:
-    """Return whether a call failed, or None if it says nothing about its tool."""
+def _counts_for_tool(event: dict[str, Any], *, paced: bool) -> bool | None:
+    """Return whether a call failed, or None if it says nothing about its tool, such as the 429 of one whose limit is kept."""
     if event["status"] == "success":
         return False
     kind = _error_class(event)
+    if paced and kind == "rate_limited":
+        return None
     return True if kind in _FAILURES else False if kind in _ANSWERS else None
 
 

@@ -15,7 +15,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from switchgear.fleet import Message
-from switchgear.guard.attempts import PendingProbe
+from switchgear.guard.attempts import Pending
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear_schemas import BreakerPolicy
@@ -84,9 +84,7 @@ class Ramp:
         if record["state"] == "closed" and share == 1:
             self._outages.pop(record["circuit_id"], None)
 
-    def arrived(
-        self, process: SimulatedProcess, tool: SimulatedTool, answer: Permit | Rejection | PendingProbe
-    ) -> None:
+    def arrived(self, process: SimulatedProcess, tool: SimulatedTool, answer: Permit | Rejection | Pending) -> None:
         """Count a call of a process that knows of the recovery, unless the circuit of its server refused it."""
         record = process.received.get(tool.name)
         if isinstance(answer, Rejection) and answer.family is not None:

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from switchgear.guard.attempts import PendingProbe
+from switchgear.guard.attempts import Pending
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from tests.simulator.agenda import EPOCH, instant
@@ -85,7 +85,7 @@ class Recovery:
         self,
         process: SimulatedProcess,
         tool: SimulatedTool,
-        answer: Permit | Rejection | PendingProbe,
+        answer: Permit | Rejection | Pending,
         newest: Mapping[str, dict[str, Any]],
     ) -> None:
         """Check a call of a process for its tool and its tool's server. ``newest`` has the newest record by circuit id."""
@@ -107,7 +107,7 @@ class Recovery:
         self,
         process: SimulatedProcess,
         of: SimulatedTool | SimulatedServer,
-        answer: Permit | Rejection | PendingProbe,
+        answer: Permit | Rejection | Pending,
         record: dict[str, Any] | None,
         *,
         blocked: bool,

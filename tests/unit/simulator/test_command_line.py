@@ -19,23 +19,25 @@ NAMES = [
     "recovered-closes",
     "server-recovers-at-once",
     "monotonic-ramp",
+    "kept-pace",
     "rebuild-agrees",
     "views-converge",
     "two-runs-agree",
     "healthy-stays-closed",
+    "kept-pace",
 ]
 
 
 @pytest.mark.deep
 def test_the_command_prints_one_line_per_invariant(capsys):
-    assert main([*SMALL, "--seed", "3", "--healthy-hours", "0.02"]) == 0
+    assert main([*SMALL, "--seed", "3", "--healthy-hours", "0.02", "--paced-hours", "0.01"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("seed 3: 10 processes, 5 tools, 1 servers, 0.05 h;")
     assert [line.strip().partition(": held (")[0] for line in printed.splitlines()[2:]] == NAMES
 
 
 def test_several_runs_use_the_following_seeds(capsys):
-    assert main([*SMALL, "--seed", "7", "--runs", "3", "--once", "--healthy-hours", "0"]) == 0
+    assert main([*SMALL, "--seed", "7", "--runs", "3", "--once", "--healthy-hours", "0", "--paced-hours", "0"]) == 0
     printed = capsys.readouterr().out
     assert [line.split(":")[0] for line in printed.splitlines() if line.startswith("seed")] == [
         "seed 7",
@@ -49,7 +51,7 @@ def test_a_broken_invariant_ends_the_command_with_the_history_and_the_command_to
     monkeypatch.setattr("switchgear.fleet.circuit.LiveCircuit.differs_from_record", lambda _: False)
     monkeypatch.setattr("switchgear.breaker.half_open.HalfOpen.room", lambda *_: 2)
     arguments = ["--processes", "10", "--tools", "2", "--hours", "1", "--calls-per-s", "10"]
-    assert main([*arguments, "--seed", "1", "--runs", "5", "--once", "--healthy-hours", "0"]) == 1
+    assert main([*arguments, "--seed", "1", "--runs", "5", "--once", "--healthy-hours", "0", "--paced-hours", "0"]) == 1
     printed = capsys.readouterr().out
     assert "at-most-n-probes: BROKEN at" in printed or "server-recovers-at-once: BROKEN at" in printed
     assert "lease" in printed

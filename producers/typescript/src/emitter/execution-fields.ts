@@ -57,7 +57,7 @@ export interface ExecutionFields {
   readonly probe_requested?: boolean;
   /** W3C trace context. */
   readonly traceparent?: string;
-  /** Anything else. Of a rejected call: refused (how many calls the event stands for) and refused_by (local, fleet, session, duplicate, caller, credential); of a process's own circuit (local) also state, scope, retry_after_s, cause, last_error. */
+  /** Anything else. Of a rejected call: refused (how many calls the event stands for) and refused_by (local, fleet, session, duplicate, caller, credential, pace); of a process's own circuit (local) also state, scope, retry_after_s, cause, last_error. */
   readonly metadata?: Readonly<Record<string, unknown>>;
   /** When the call ended, by the caller's clock. */
   readonly recorded_at?: string;

@@ -8,6 +8,7 @@ import pytest
 from switchgear.follower.view import decode_view
 from switchgear_api.console.records import advice, circuit_part, iso, no_circuit, stored_record
 from switchgear_schemas.circuit import Cause, Circuit, Lease
+from switchgear_schemas.pacing import Pace, RateLimit
 from tests.support.table import table
 
 NOW = datetime(2026, 11, 26, 2, 0, 0, 123456, tzinfo=UTC)
@@ -35,6 +36,27 @@ def test_open_circuit_says_why_when_it_probes_and_who_holds_the_lease():
     assert (part["since"], part["next_probe_at"]) == ("2026-11-26T02:00:00.123Z", "2026-11-26T02:00:05.123Z")
     assert part["lease"] == {"holder": "host-7", "expires_at": "2026-11-26T02:00:30.123Z"}
     assert (part["override"], part["expires_at"], part["ramp"], part["last_error"]) == (None, None, None, "X: y")
+
+
+def test_pace_says_the_limit_the_demand_and_the_waits():
+    limit = RateLimit(
+        credential="", rate=2.0, granted=1.5, period_s=60.0, asked=20, until=NOW, limited=1, refused=4, waited=5, waited_s=2.5,
+        paused_until=NOW,
+    )  # fmt: skip
+    part = circuit_part(recorded(pace=Pace("enforce", 5.0, (limit,)), active_processes=20))
+    assert part["pace"] == {
+        "kept": True,
+        "rate": 2.0,
+        "period_s": 60.0,
+        "processes": 20,
+        "asked": 4.0,
+        "limited": 1,
+        "refused": 4,
+        "waited": 5,
+        "wait_s": 0.5,
+        "paused_until": "2026-11-26T02:00:00.123Z",
+    }
+    assert circuit_part(recorded())["pace"] is None
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,10 @@ POLICIES = st.sampled_from(
         FLEET_DEFAULT.model_copy(update={"scope": "user"}),
         FLEET_DEFAULT.model_copy(update={"target": "url.host"}),
         FLEET_DEFAULT.model_copy(update={"mode": "metrics_only"}),
+        FLEET_DEFAULT.model_copy(update={"pace": "enforce"}),
+        FLEET_DEFAULT.model_copy(update={"pace": "enforce", "pace_limit": "20/min"}),
+        FLEET_DEFAULT.model_copy(update={"pace_limit": "5/s", "scope": "user"}),
+        FLEET_DEFAULT.model_copy(update={"pace": "off"}),
     ]
 )
 OF_FAMILIES = st.sampled_from(
@@ -67,6 +71,8 @@ ODD = st.sampled_from(
         {"status": "timeout", "execution_time_ms": 30_000},
         {"status": "error", "error_class": "transport", "evidence": "status_only"},
         {"status": "error", "error_class": "rate_limited", "retry_after_s": 20},
+        {"status": "rejected", "metadata": {"refused_by": "pace", "asked": 7}},
+        {"status": "success", "metadata": {"asked": 3}},
         {"status": "error", "error_class": "auth", "credential": "a"},
         {"status": "error", "error_class": "auth", "credential": "b"},
         {"status": "error", "error_class": "invalid_input"},
@@ -98,6 +104,7 @@ COMMAND = st.sampled_from(
             "policy": BreakerPolicy.model_validate({"failure_rate_threshold": 0.1, "minimum_number_of_calls": 2}),
         },
         {"verb": "set_policy", "policy": BreakerPolicy.model_validate({"minimum_reporters": 3})},
+        {"verb": "set_policy", "policy": BreakerPolicy.model_validate({"pace": "enforce"})},
         {"verb": "set_policy", "policy": BreakerPolicy.model_validate({})},
         {"verb": "force_open"},
         {"verb": "close"},

@@ -305,3 +305,9 @@ def test_one_name_is_yielded_for_each_set_of_globs_that_can_cover_one():
 def test_tables_that_overlap_in_too_many_ways_are_refused():
     with pytest.raises(PolicyError, match="overlap in too many ways to check"):
         PolicySet(tools={f"*{letter}*": {"jitter": 0.1} for letter in "abcdefghijklmnop"})
+
+
+def test_off_is_a_value_of_the_pace_and_not_the_lack_of_one():
+    policies = PolicySet(tools={"a": {"pace": "off"}, "b": {"pace": False}, "c": {"pace_limit": "off"}})
+    assert [policies.effective(tool).pace for tool in "abcd"] == ["off", "off", "learn", "learn"]
+    assert policies.effective("c").pace_limit is None

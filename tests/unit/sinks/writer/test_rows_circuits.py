@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from switchgear.fleet import Message
@@ -42,6 +43,12 @@ def test_a_record_becomes_a_row_with_its_coordinates_and_nested_parts_as_text() 
 def test_a_tombstone_is_skipped() -> None:
     made = MAKER.rows(records(None))
     assert (made.values, made.dead, made.skipped) == ([], [], {"tombstone": 1})
+
+
+def test_a_record_whose_only_news_is_the_pace_is_skipped() -> None:
+    paced = msgspec.structs.replace(OPEN, admitted_rate=10.0, news="pace")
+    made = MAKER.rows(records(paced.to_bytes(), OPEN.to_bytes()))
+    assert (len(made.values), made.dead, made.skipped) == (1, [], {"pace": 1})
 
 
 @table(

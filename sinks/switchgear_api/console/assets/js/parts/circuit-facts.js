@@ -4,7 +4,7 @@ import { unasked } from "../probes.js";
 import { Fact, SavedFact, Wasted } from "./facts.js";
 import { Clock, Countdown, useNow } from "./time.js";
 
-/** @import { Circuit, Tool, Waste } from "../../../types.js" */
+/** @import { Circuit, Pace, Tool, Waste } from "../../../types.js" */
 
 /** @typedef {Circuit & { last_call_at?: string | null }} Called */
 
@@ -35,6 +35,22 @@ export function NextFact({ circuit }) {
   return null;
 }
 
+/** A tool's rate limit, what was asked for, and who waited. @param {{ pace: Pace }} props */
+function PaceFacts({ pace }) {
+  const kept = pace.kept ? "kept by all processes" : "learned, not kept";
+  const waits = pace.waited ? `${plural(pace.waited, "call")} waited ${duration(pace.wait_s)} each` : "";
+  const refusals = [
+    waits,
+    pace.refused ? `${count(pace.refused)} refused` : "",
+    pace.limited ? `${count(pace.limited)} by the tool` : "",
+  ];
+  return html`
+    <${Fact} name="Rate limit" note=${[kept, pace.processes ? plural(pace.processes, "process", "processes") : ""].filter(Boolean).join(" · ")}>${count(Math.round(pace.rate * pace.period_s))} calls in ${duration(pace.period_s)}<//>
+    <${Fact} name="Asked for" tone=${pace.asked > pace.rate ? "warn" : ""} note=${refusals.filter(Boolean).join(" · ")}>${percent(pace.asked / pace.rate)} of it<//>
+    ${pace.paused_until ? html`<${Fact} name="Paused" note="as the tool asked"><${Countdown} to=${pace.paused_until} due="over" /><//>` : null}
+  `;
+}
+
 /**
  * @param {{ tool: Tool, period?: { waste: Waste, hours: number } }} props what was wasted in a period, if the page has one
  */
@@ -42,6 +58,7 @@ export function CircuitFacts({ tool, period }) {
   const blast = tool.blast;
   return html`<dl class="facts">
     <${NextFact} circuit=${tool} />
+    ${tool.pace ? html`<${PaceFacts} pace=${tool.pace} />` : null}
     <${Fact} name="Errors, last hour" tone=${tool.stats.errors ? "bad" : ""} note=${`${count(tool.stats.errors)} of ${count(tool.stats.calls)} calls`}>${percent(tool.stats.error_rate)}<//>
     ${tool.wasted.calls ? html`<${Wasted} wasted=${tool.wasted} />` : null}
     ${period?.waste.calls ? html`<${Wasted} wasted=${period.waste} name=${`Wasted, last ${duration(period.hours * 3600)}`} />` : null}

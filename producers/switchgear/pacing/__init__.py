@@ -1,0 +1,1 @@
+"""Fleet pacing: learn the rate that a tool takes, divide it among the processes, and keep the share. No Kafka, no clock, no I/O."""
