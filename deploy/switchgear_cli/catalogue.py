@@ -32,6 +32,7 @@ COMMANDS: Final = (
     Entry("alerts", "alerts:alerts", RUN, "Send alerts when circuits open and close; check and test them."),
     Entry("demo", "demo:demo", RUN, "Send demo traffic of a small agent fleet."),
     Entry("mcp-proxy", "mcp_proxy:mcp_proxy", RUN, "Guard the tools of MCP servers with circuit breakers."),
+    Entry("mcp", "mcp:mcp", RUN, "Answer agents' questions about tools, as an MCP server."),
     Entry("hook", "hook:hook", RUN, "Guard the tools of Claude Code with circuit breakers."),
     Entry("tools", "reads:tools", ASK, "List the tools with their calls, errors and latency."),
     Entry("tool", "reads:tool", ASK, "Report one tool's health."),

@@ -9,17 +9,16 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from switchgear_http.authenticator import Authenticator
 from switchgear_http.connections import Connections
 from switchgear_http.cors import Origins
-from switchgear_http.hosts import KnownHosts, host_name, is_loopback
+from switchgear_http.hosts import KnownHosts
 from switchgear_http.limits import Limits
 from switchgear_http.listening import check_listen, tls_options
 from switchgear_http.middleware import AccessControl
+from switchgear_http.page_origins import KnownPages
 from switchgear_http.principal import Role
-from switchgear_http.problem import ProblemError
 from switchgear_http.serve import serving
 from switchgear_http.sockets import listen, url_of
 from switchgear_mcp.http import PATH, HttpFront
@@ -88,7 +87,7 @@ class Front:
             origins=self._origins,
             is_stream=lambda scope: scope["method"] == "GET",
         )
-        return _KnownOrigins(app, self._origins), inner
+        return KnownPages(app, self._origins), inner
 
     async def serve(self, proxy: Proxy) -> None:
         """Serve any number of clients over streamable HTTP."""
@@ -113,42 +112,3 @@ def _check_forwarding(servers: Sequence[Server]) -> None:
                 f"The server {server.name} would get the tokens of this proxy's own clients in the header Authorization.",
                 hint="Take it out of forward_headers, and give the server a header of its own.",
             )
-
-
-class _KnownOrigins:
-    """Refuses the requests of web pages of other hosts: a browser sends some without asking."""
-
-    def __init__(self, app: Any, origins: Origins) -> None:
-        self._app, self._origins = app, origins
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        headers = _Headers(scope)
-        origin = headers.get("origin") if scope["type"] == "http" else None
-        if origin is None or self._origins.allows(headers) or _is_own(origin, headers.get("host") or ""):  # type: ignore[arg-type]
-            await self._app(scope, receive, send)
-            return
-        hint = "Add the origin to SWITCHGEAR_ACCESS_CORS_ORIGINS if its pages may use the tools."
-        await ProblemError(403, f"Pages of {origin[:200]!r} may not use this proxy.", hint).send(send)
-
-
-class _Headers:
-    """The headers of a request, by names in lower case."""
-
-    def __init__(self, scope: Any) -> None:
-        self._found = {
-            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope.get("headers", ())
-        }
-
-    def get(self, name: str) -> str | None:
-        return self._found.get(name)
-
-
-def _is_own(origin: str, host: str) -> bool:
-    """Return whether a page is of the host that it asks, or both are of this machine."""
-    try:
-        page = urlsplit(origin).hostname or ""
-    except ValueError:
-        return False
-    asked = host_name(host) or ""
-    same = urlsplit(origin).netloc.lower() == host.strip().lower()
-    return bool(page) and (same or (is_loopback(page) and is_loopback(asked)))

@@ -31,6 +31,7 @@ _KNOWN: Final[dict[str, tuple[str, str]]] = {
     "minutes": ("integer", "Whole minutes of the window, the present one included."),
     "new_rows_only": ("boolean", "1: leave the stored rows as they are."),
     "next": ("string", "Path of this server to go to after the login."),
+    "refusing": ("boolean", "1: only the circuits that refuse calls, some or all of them."),
     "reason": ("string", "Only letters whose reason has this text."),
     "service": ("string", "Only calls of this service."),
     "session": ("string", "Only calls of this session."),

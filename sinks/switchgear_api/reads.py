@@ -94,7 +94,7 @@ class Reads(Handlers):
             }
         )
 
-    @route("GET", "/v1/circuits", Role.READ, query("history limit tool"), answers=_CIRCUITS)
+    @route("GET", "/v1/circuits", Role.READ, query("history limit tool refusing"), answers=_CIRCUITS)
     async def circuits(self, request: Request) -> Response:
         """Show the state of every circuit, by id.
 
@@ -112,7 +112,7 @@ class Reads(Handlers):
             return json_answer({"history": records, "checked_at": now})
         sight = await self._sight(rights, tool)
         circuits, local = await asyncio.gather(
-            self._seen(rights, sight, now, tool),
+            self._seen(rights, sight, now, tool, refusing=given.flag("refusing")),
             self._local(now, tool) if rights.all_tenants else _no_local(),
         )
         local["local_circuits"] = rights.visible(local["local_circuits"])
@@ -201,9 +201,11 @@ class Reads(Handlers):
     def _named(self, rights: Rights, tools: Iterable[str]) -> Sight:
         return rights.sight(Named.of(tools, self._family_pattern), self._family_pattern)
 
-    async def _seen(self, rights: Rights, sight: Sight, now: datetime, tool: str | None) -> list[Mapping[str, Any]]:
+    async def _seen(
+        self, rights: Rights, sight: Sight, now: datetime, tool: str | None, *, refusing: bool = False
+    ) -> list[Mapping[str, Any]]:
         """Return what the client sees of the circuits."""
-        circuits = await self._circuits.current(now - OPENS_WITHIN, tool)
+        circuits = await self._circuits.current(now - OPENS_WITHIN, tool, refusing=refusing)
         if rights.unrestricted:
             return list(circuits)
         return [sight.seen(each) for each in circuits if _sees(sight, each)]

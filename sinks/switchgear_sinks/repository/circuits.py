@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from switchgear_schemas.enums import REFUSING
+from switchgear_schemas.enums import BROKEN, REFUSING
 from switchgear_sinks.repository.local_circuits import local_circuits
 from switchgear_sinks.repository.queries import Conditions, microseconds, select, window_end
 from switchgear_sinks.store import Database
@@ -49,12 +49,15 @@ class CircuitsRepository:
     def __init__(self, db: Any) -> None:
         self._db = db if isinstance(db, Database) else Database(db)
 
-    async def current(self, since: datetime, tool_name: str | None = None) -> list[dict[str, Any]]:
+    async def current(
+        self, since: datetime, tool_name: str | None = None, *, refusing: bool = False
+    ) -> list[dict[str, Any]]:
         """Return the state of every circuit, those that refuse calls first.
 
         Args:
             since: Opens from this time on are counted as ``opens``.
             tool_name: Only this tool's circuits.
+            refusing: Only those that refuse calls, some or all of them.
 
         Returns:
             The fields of a Circuit, and ``opens``, ``last_opened_at``, ``last_closed_at`` (None if no stored record has it).
@@ -63,6 +66,8 @@ class CircuitsRepository:
         # Select the newest record by its key. argMax of each column would read every document of the whole history.
         newest = select("circuit_id, max(version)", "circuit_transitions", where, "GROUP BY circuit_id")
         latest = Conditions(None).equal("tool_name", tool_name).that(f"(circuit_id, version) IN ({newest})")
+        if refusing:
+            latest.that(f"state IN {BROKEN}")
         order = f"ORDER BY state NOT IN {REFUSING}, changed_at DESC, circuit_id LIMIT 1 BY circuit_id"
         tallies = f"""circuit_id,
             uniqExactIf(version, {_OPENED} AND changed_at >= fromUnixTimestamp64Micro({{since_us:Int64}}, 'UTC')) AS opens,
