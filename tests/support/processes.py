@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Self
 
+import psutil
 from pydantic import SecretStr
 
 from switchgear_cli.local.die_with_parent import die_with_parent
@@ -115,11 +117,22 @@ class Child:
         try:
             return self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+            self._abort()
             raise AssertionError(
                 f"{self.command} did not end within {timeout_s} s of {number.name}:\n{self.output()}"
             ) from None
+
+    def _abort(self) -> None:
+        """End it and its children. An interpreter with PYTHONFAULTHANDLER says where each of its threads was."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            family = [psutil.Process(self.pid), *psutil.Process(self.pid).children(recursive=True)]
+            for each in reversed(family):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    each.send_signal(signal.SIGABRT)
+                    psutil.wait_procs([each], timeout=2)
+                    each.kill()
+        self.process.kill()
+        self.process.wait()
 
     def __enter__(self) -> Self:
         return self
@@ -139,7 +152,7 @@ def environment(settings: Settings | None = None, extra: Mapping[str, str] | Non
     found = {name: value for name, value in os.environ.items() if not name.startswith("SWITCHGEAR_")}
     if settings is not None:
         found |= settings_environment(settings)
-    return found | {"PYTHONUNBUFFERED": "1", "NO_COLOR": "1"} | dict(extra or {})
+    return found | {"PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1", "NO_COLOR": "1"} | dict(extra or {})
 
 
 def settings_environment(settings: Settings) -> dict[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import faulthandler
 import gc
 import importlib
 import io
@@ -67,6 +68,8 @@ _IMPORTED: Final = (
     "switchgear_stream.worker",
 )
 _PR_SET_PDEATHSIG: Final = 1  # <linux/prctl.h>
+_FOLLOWED: Final = ("PYTHONUNBUFFERED", "PYTHONFAULTHANDLER")
+"""Variables of interpreters that a forked process follows, too."""
 _REQUEST_BYTES: Final = 1 << 20
 
 
@@ -179,7 +182,7 @@ def can_fork(environment: Mapping[str, str]) -> bool:
     """Return whether a forked process would be like one with this environment: its interpreter has started already."""
     own = {name for name, value in environment.items() if os.environ.get(name) != value}
     return sys.platform == "linux" and not any(
-        name.startswith(("PYTHON", "LC_", "LANG")) and name != "PYTHONUNBUFFERED" for name in own
+        name.startswith(("PYTHON", "LC_", "LANG")) and name not in _FOLLOWED for name in own
     )
 
 
@@ -281,6 +284,8 @@ def _run(request: Mapping[str, Any]) -> None:
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8")
     sys.stdout, sys.stderr = (_output(number, unbuffered=unbuffered or number == 2) for number in (1, 2))
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
+    if os.environ.get("PYTHONFAULTHANDLER"):
+        faulthandler.enable()
     arguments = request["arguments"]
     if arguments[:1] == ["-c"]:
         sys.argv = ["-c", *arguments[2:]]

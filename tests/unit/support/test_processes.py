@@ -40,13 +40,20 @@ def test_a_child_is_killed_as_a_crash_would(tmp_path):
         assert child.process.returncode == -9
 
 
-def test_a_child_that_ignores_sigterm_fails_the_test_and_is_gone(tmp_path):
-    script = f"import signal; signal.signal(15, signal.SIG_IGN); {SLEEPS}"
+def test_a_child_that_ignores_sigterm_fails_the_test_with_its_stacks_and_is_gone_with_its_own_child(tmp_path):
+    script = f"import os, signal; signal.signal(15, signal.SIG_IGN); pid = os.fork(); print('pid', pid, flush=True)\n{SLEEPS}"
     with python(script, log=tmp_path / "log") as child:
-        child.wait_for_output("up")
-        with pytest.raises(AssertionError, match="did not end within"):
+        child.wait_until(lambda: child.output().count("up") == 2)
+        with pytest.raises(AssertionError, match=r"(?s)did not end within.*(File.*in <module>.*){2}"):
             child.terminate(timeout_s=0.3)
         assert not child.alive
+    (grandchild,) = [
+        int(line.removeprefix("pid "))
+        for line in child.output().splitlines()
+        if line.startswith("pid ") and line != "pid 0"
+    ]
+    gone = not psutil.pid_exists(grandchild) or psutil.Process(grandchild).status() == psutil.STATUS_ZOMBIE
+    assert gone, "a zombie is gone for all but its new parent"
 
 
 def test_kill_9_of_the_test_run_leaves_no_child(tmp_path):
