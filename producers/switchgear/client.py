@@ -231,6 +231,7 @@ class Switchgear(Calling, Lifetime, ForModels, FromEnv):
             )
             self._availability = Availability(self._follower, on_state_unavailable, state_max_age_s, monotonic)
         own_redactor = None if redact is None else redactor(redact)
+        self._lists = ToolLists(tool_list, hide_after_s, monotonic)
         reporter = Reporter(
             monotonic,
             fleet,
@@ -238,6 +239,7 @@ class Switchgear(Calling, Lifetime, ForModels, FromEnv):
             redactor=own_redactor,
             hooks=self._hooks,
             credentials=Credentials(parameters_key),
+            list_changes=self._lists.say,
         )
         if fleet is not None and self._availability is not None:
             self.housekeeping = Housekeeping(
@@ -265,7 +267,6 @@ class Switchgear(Calling, Lifetime, ForModels, FromEnv):
         )
         self._max_caller_errors = max_caller_errors
         super().__init__(runtime, defaults or GuardOptions())
-        self._lists = ToolLists(tool_list, hide_after_s, monotonic)
         self._begun = runtime.started = self._background is None
         self._direct: Runtime | type[_NeverDirect] = runtime if runtime.process_limit is None else _NeverDirect
         """Whether calls without a session can ask the circuits alone."""

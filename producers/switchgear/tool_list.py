@@ -146,6 +146,8 @@ class ToolLists:
         self._last = BoundedDict[Hashable, tuple[bool, ...]](MOST_LISTS)
         self.changes = 0
         """How often a list that was shown to a model before was another one."""
+        self._said = 0
+        """How many of them an event said."""
         self._make_lock()
         call_in_child(self._make_lock)
 
@@ -177,6 +179,14 @@ class ToolLists:
             self.changes += self._last.get(key, found) != found
             self._last[key] = found
             return found
+
+    def say(self) -> int:
+        """Return how often lists changed since this was last called, to be sent in an event now."""
+        if self.changes == self._said:  # of nearly every event
+            return 0
+        with self._lock:
+            count, self._said = self.changes - self._said, self.changes
+            return count
 
     def _listed(
         self,

@@ -3,7 +3,7 @@
 * A client of all tenants sees the whole records of the tools that its token covers, and of their servers.
 * A client of one tenant sees those of the tools that its token lists, or else of the tools that the tenant has *named*: it has called
   them, or it asks about them by their whole names. So it never learns a name that only another tenant uses.
-* Of such a circuit it sees the state, the rule and the times. Counts, errors, reasons, names of operators and of processes belong to all
+* Of such a circuit it sees the state, the rule and the times. Counts, rates, errors, reasons, names of operators and of processes belong to all
   tenants. It sees no circuits of users, sessions and targets, because a record doesn't say whose they are, nor of other tenants.
 """
 

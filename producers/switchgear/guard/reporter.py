@@ -57,12 +57,15 @@ class Reporter:
         redactor: Redactor | None = None,
         hooks: HookList | None = None,
         credentials: Credentials | None = None,
+        list_changes: Callable[[], int] | None = None,
     ) -> None:
         self.credentials = credentials or Credentials()
         """The credentials that tools reject, of all sessions."""
         self.clock = clock
         self.fleet = fleet
         self.hooks = hooks
+        self._list_changes = list_changes
+        """How often the lists of tools that models see changed since the last event."""
         self.overdue: OverdueCalls[Permit] = OverdueCalls(
             self._tell_circuits, None if fleet is None else self._tell_fleet
         )
@@ -98,6 +101,7 @@ class Reporter:
             event.credential = (credential or None) if self.credentials.shared else None
             event.overdue_ms = fleet_overdue_ms
             self._paced(event, permit)
+            self._add_list_changes(event)
             event.traceparent = None if hooks is None else hooks.traceparent()
             # The fleet's next probe waits for one that failed or was ignored.
             self.fleet.emitter.emit(event, urgent=error_class is not None and permit.lease_id is not None)
@@ -125,6 +129,10 @@ class Reporter:
             found["waited_ms"] = waited_ms
         event.metadata = found or None
         event.credential = event.credential or self.fleet.turns.credential_of(permit.caller) or None
+
+    def _add_list_changes(self, event: Event) -> None:
+        if self._list_changes is not None and (changes := self._list_changes()):
+            event.metadata = {**(event.metadata or {}), "tool_list_changes": changes}
 
     def _tell_circuits(self, permit: Permit, now: float, ran_ms: float) -> None:
         """Count a call that goes on as slow, in the circuits of this process."""

@@ -6,6 +6,7 @@ import asyncio
 import platform
 import time
 from collections.abc import Mapping
+from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
@@ -29,12 +30,13 @@ from switchgear_api.rights import Rights
 from switchgear_http.principal import Role
 from switchgear_http.routing import Handlers, route
 from switchgear_schemas.settings import Settings
-from switchgear_sinks.repository import ToolMetricsRepository
+from switchgear_sinks.repository import ListChangesRepository, ToolMetricsRepository
 from switchgear_sinks.store import Database, Store
 
 log = structlog.get_logger()
 
 KEPT_S: Final = 5.0
+LISTS_WITHIN: Final = timedelta(hours=1)
 KAFKA_LIMIT_S: Final = 8.0
 _PACKAGES: Final = ("switchgear", "aiokafka", "clickhouse-connect", "chdb", "starlette", "uvicorn")
 
@@ -74,13 +76,15 @@ class System(Handlers):
         return json_answer({"problems": self._components.problems(named=True)} | self._answer)
 
     async def _read(self) -> dict[str, Any]:
-        kafka, servers, storage, newest = await asyncio.gather(
+        now = utc_now()
+        kafka, servers, storage, lists, newest = await asyncio.gather(
             self._ask_kafka(),
             ask_servers(self._settings),
             self._storage(),
+            ListChangesRepository(self._db).by_service(now - LISTS_WITHIN, now),
             ToolMetricsRepository(self._db).get_newest_arrival(),
         )
-        now, age_s = utc_now(), self._boards.fleet.age_s
+        age_s = self._boards.fleet.age_s
         return {
             "checked_at": iso(now),
             "data": {
@@ -92,6 +96,7 @@ class System(Handlers):
             **kafka,
             "servers": servers,
             "storage": storage,
+            "changes_of_tool_lists_in_an_hour": lists,
             "store": {
                 "location": str(self._store.location),
                 "version": self._store.server_version,

@@ -57,6 +57,7 @@ def test_a_client_of_all_tenants_sees_the_whole_record() -> None:
 
 def test_every_field_of_a_record_was_decided_about() -> None:
     hidden = {"counts", "last_error"}  # the class of an error is one of our words
+    hidden |= {"pace", "admitted_rate", "active_processes", "news"}  # measured over all tenants' calls
     full = dict.fromkeys(Circuit.__struct_fields__, "x")
     assert full.keys() - sight().seen(full).keys() == hidden
 

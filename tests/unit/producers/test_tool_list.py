@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear import BreakerPolicy, OptionError, Switchgear
+from switchgear.testing import InMemoryFleet
 from switchgear.tool_list import MOST_LISTS, Condition, Session, ToolLists, settle, step
 from tests.support.clock import Clock
 
@@ -93,3 +94,17 @@ def test_settings_of_the_environment_choose_the_list(monkeypatch):
     gear = Switchgear.from_env(local_policies=BreakerPolicy(consecutive_failures=1))
     gear.try_acquire("search").failure(ConnectionError("down"))
     assert gear.available(["search", "mail"]) == ["mail"]
+
+
+def test_changes_of_a_list_are_said_once_with_the_next_call():
+    fleet = InMemoryFleet()
+    gear = fleet.gear(tool_list="hide", hide_after_s=0)
+    gear.try_acquire("other").success()
+    assert gear.available(["search", "other"]) == ["search", "other"]
+    fleet.open_circuit("search")
+    assert [gear.available(["search", "other"]) for _ in range(3)] == [["other"]] * 3
+    for _ in range(2):
+        gear.try_acquire("other").success()
+    said = [(event.get("metadata") or {}).get("tool_list_changes") for event in fleet.events("other")]
+    assert said == [None, 1, None]
+    assert gear.status().tool_list_changes == 1
