@@ -8,17 +8,19 @@ import subprocess
 import sys
 
 import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters
 
 from switchgear_cli.local.ports import any_free_port
 from switchgear_stream.inspect import read_rows
 from tests.support import raw_mcp_server
-from tests.support.processes import all_ended, python, run, settings_environment, switchgear
+from tests.support.processes import all_ended, environment, python, run, settings_environment, switchgear
 from tests.support.recount import read_topic
 from tests.support.running_gateway import running_gateway
 from tests.support.snippets import REPOSITORY, snippets
 
 GUARD, SUBSCRIBE = snippets("README.md", "python")
-COMMANDS, FIRST, CURL, SERVERS, QUESTIONS, STEPS = snippets("README.md", "sh")
+COMMANDS, FIRST, CURL, SERVERS, ASK, QUESTIONS, STEPS = snippets("README.md", "sh")
 TOOL = "mcp:stocks:get_quote"
 (EMIT,) = snippets("docs/events.md", "python")
 
@@ -224,3 +226,14 @@ def test_command_of_the_readme_puts_servers_behind_the_proxy(tmp_path):
     done = run("mcp-proxy", "--wrap", str(config))
     assert done.returncode == 0, done.stderr
     assert json.loads(config.read_text())["mcpServers"]["raw"]["args"][-3:] == ["--", *server]
+
+
+async def test_line_of_the_readme_starts_a_server_that_an_agent_can_ask():
+    words = shlex.split(ASK, comments=True)
+    assert words[:5] == ["claude", "mcp", "add", "switchgear", "--"]
+    assert words[5] == "switchgear"
+    started = StdioServerParameters(
+        command=sys.executable, args=["-m", "switchgear_cli", *words[6:]], env=environment()
+    )
+    async with Client(started) as client:
+        assert "tools_down" in [each.name for each in (await client.list_tools()).tools]
