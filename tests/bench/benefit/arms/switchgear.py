@@ -64,6 +64,4 @@ class SwitchgearFleet(Fleet):
         self._fleet.close()
 
 
-ARM = Arm(
-    "Switchgear", "the client with its defaults, and texts of refusals alone: no message", 6, SwitchgearFleet
-)
+ARM = Arm("Switchgear", "the client with its defaults, and texts of refusals alone: no message", 6, SwitchgearFleet)
