@@ -5,7 +5,7 @@ from tests.bench.benefit.arms.told import with_list
 
 ARM = Arm(
     "Switchgear + hide",
-    'the message, and tool_list="hide": a tool leaves all lists when it was down for ten minutes, longer than it is here',
+    'the message, and tool_list="hide": a tool leaves all lists when it was down for ten minutes, as few are here',
     10,
     with_list("hide"),
 )
