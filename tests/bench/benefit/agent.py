@@ -64,7 +64,7 @@ class Agent:
 
     async def work(self, task: Task, came_at: float, rng: Random, *, exposed: bool) -> Result:
         """Work on a task until it is done or given up, and return how it went."""
-        run = _Run(self, task, rng)
+        run = _Run(self, task, f"{task.task_id} at {came_at}", rng)
         for step in range(len(task.steps)):
             run.conversation.say(task.steps[step].said_chars)
             if not await run.carry_out(step):
@@ -77,9 +77,10 @@ class Agent:
 class _Run:
     """The state of one task."""
 
-    def __init__(self, agent: Agent, task: Task, rng: Random) -> None:
+    def __init__(self, agent: Agent, task: Task, name: str, rng: Random) -> None:
         self._agent = agent
         self._task = task
+        self._name = name
         self._rng = rng
         self._names = tuple(task.tools)
         self.attempt = task.attempt()
@@ -102,7 +103,8 @@ class _Run:
     async def turn(self, chars: int) -> tuple[str, ...]:
         """Let the model write so many characters. Return the tools that it was offered."""
         agent, task = self._agent, self._task
-        offered = tuple(agent._process.offered(self._names))
+        self.conversation.say(len(agent._process.message(self._names, self._name)))
+        offered = tuple(agent._process.offered(self._names, self._name))
         listed = sum(task.tools[name] for name in offered)
         notice = agent._process.notice(self._names)
         written = self.conversation.turn(agent._now(), offered, listed, notice, THOUGHT_CHARS + chars)

@@ -1,8 +1,8 @@
-"""Which cells are run: enough for intervals, and few enough for five minutes of one core."""
+"""Which cells are run: enough for intervals, and few enough for a quarter of an hour of one core."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,6 +22,10 @@ SIZE_FAULTS: Final = ("explicit, permanent", "quota")
 SWEPT_FAULTS: Final = ("explicit, transient", "explicit, permanent")
 SWEPT_ARMS: Final = ("nothing", "per-process breaker", "Switchgear", "Switchgear + fallback")
 SWEEP: Final = tuple(dict.fromkeys((*P_AND_Q, *OTHERS)))
+WAITED_FAULT: Final = "quota"
+"""The fault in the table of agents that wait as a refusal says."""
+WAITED_ARMS: Final = ("nothing", "Switchgear", "Switchgear + pacing")
+WAITS: Final = (DEFAULT, *(each for each in OTHERS if each.waits > 0))
 
 
 @dataclass(frozen=True)
@@ -49,11 +53,13 @@ class Plan:
                 yield from (Cell(arm, fault, ONE, seed) for seed in range(self.alone))
                 yield from (Cell(arm, fault, MANY, seed) for seed in range(self.many))
         for reaction in SWEEP:
-            if reaction != DEFAULT:
-                yield from self._swept(reaction, arms)
+            yield from self._swept(reaction, [arm for arm in SWEPT_ARMS if arm in arms], SWEPT_FAULTS)
+        for reaction in WAITS:
+            yield from self._swept(reaction, [arm for arm in WAITED_ARMS if arm in arms], [WAITED_FAULT])
 
-    def _swept(self, reaction: Reaction, arms: list[str]) -> Iterator[Cell]:
-        for arm in SWEPT_ARMS:
-            if arm in arms:
-                for fault in SWEPT_FAULTS:
-                    yield from (Cell(arm, fault, MAIN, seed, reaction) for seed in range(self.swept))
+    def _swept(self, reaction: Reaction, arms: Sequence[str], faults: Sequence[str]) -> Iterator[Cell]:
+        if reaction == DEFAULT:  # is run anyway
+            return
+        for arm in arms:
+            for fault in faults:
+                yield from (Cell(arm, fault, MAIN, seed, reaction) for seed in range(self.swept))

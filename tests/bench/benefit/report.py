@@ -6,7 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tests.bench.benefit import results
 from tests.bench.benefit.estimate import Estimate, difference, mean, ratio
-from tests.bench.benefit.plan import BROKEN, HEALTHY, MAIN, SIZE_FAULTS, SIZES, SWEEP, SWEPT_ARMS, SWEPT_FAULTS
+from tests.bench.benefit.plan import (
+    BROKEN,
+    HEALTHY,
+    MAIN,
+    SIZE_FAULTS,
+    SIZES,
+    SWEEP,
+    SWEPT_ARMS,
+    SWEPT_FAULTS,
+    WAITED_ARMS,
+    WAITED_FAULT,
+    WAITS,
+)
 from tests.bench.benefit.reaction import DEFAULT, Reaction
 from tests.bench.benefit.results import Results
 
@@ -22,11 +34,16 @@ def tables(found: Results, arms: list[str]) -> Iterator[str]:
         f"Billed tokens of an exposed task, as a ratio to nothing, by fault, {MAIN} agents",
         _by_fault(found, arms, _billed_ratio),
     )
-    yield _section(f"By the number of agents ({', '.join(SIZE_FAULTS)})", _by_size(found, arms))
+    for fault in SIZE_FAULTS:
+        yield _section(f"By the number of agents ({fault})", _by_size(found, arms, fault))
     yield _section("A day without an outage", _healthy(found, arms))
     yield _section(
+        f"Agents that wait as a refusal says ({WAITED_FAULT}), {MAIN} agents",
+        _reactions(found, [arm for arm in WAITED_ARMS if arm in arms], [WAITED_FAULT], WAITS),
+    )
+    yield _section(
         f"Other reactions ({', '.join(SWEPT_FAULTS)}), {MAIN} agents",
-        _sensitivity(found, [arm for arm in SWEPT_ARMS if arm in arms]),
+        _reactions(found, [arm for arm in SWEPT_ARMS if arm in arms], SWEPT_FAULTS, SWEEP),
     )
 
 
@@ -48,6 +65,7 @@ def _summary(found: Results, arms: list[str]) -> list[list[str]]:
             "seconds of one",
             "calls to the broken tool for one",
             "healthy calls refused, %",
+            "other tasks done, %",
         ]
     ]
     for arm in arms:
@@ -68,6 +86,7 @@ def _summary(found: Results, arms: list[str]) -> list[list[str]]:
                 mean(of(results.seconds)).text(),
                 mean(of(results.broken_calls)).text(2),
                 mean(of(results.healthy_refused)).text(2),
+                mean(of(results.other_done)).text(1),
             ]
         )
     return rows
@@ -89,7 +108,7 @@ def _by_fault(found: Results, arms: list[str], cell: Callable[[Results, str, str
     return [["arm", *BROKEN], *([arm, *(cell(found, arm, fault) for fault in BROKEN)] for arm in arms)]
 
 
-def _by_size(found: Results, arms: list[str]) -> list[list[str]]:
+def _by_size(found: Results, arms: list[str], fault: str) -> list[list[str]]:
     rows = [
         [
             "agents",
@@ -97,14 +116,27 @@ def _by_size(found: Results, arms: list[str]) -> list[list[str]]:
             "exposed tasks done, %",
             "billed tokens, ratio to nothing",
             "calls to the broken tool for one",
+            "healthy calls refused, %",
+            "other tasks done, %",
         ]
     ]
     for agents in SIZES:
         for arm in arms:
-            done = mean(found.parts(results.tasks_done, arm, SIZE_FAULTS, agents))
-            broken = mean(found.parts(results.broken_calls, arm, SIZE_FAULTS, agents))
-            billed = _to_base(found, arm, SIZE_FAULTS, agents)
-            rows.append([str(agents), arm, done.text(), "1" if arm == BASE else billed.text(2), broken.text(2)])
+
+            def of(measure: results.Measure, arm: str = arm, agents: int = agents) -> list[results.Parts]:
+                return found.parts(measure, arm, [fault], agents)
+
+            rows.append(
+                [
+                    str(agents),
+                    arm,
+                    mean(of(results.tasks_done)).text(),
+                    "1" if arm == BASE else _to_base(found, arm, [fault], agents).text(2),
+                    mean(of(results.broken_calls)).text(2),
+                    mean(of(results.healthy_refused)).text(2),
+                    mean(of(results.other_done)).text(1),
+                ]
+            )
     return rows
 
 
@@ -118,16 +150,18 @@ def _healthy(found: Results, arms: list[str]) -> list[list[str]]:
     return rows
 
 
-def _sensitivity(found: Results, arms: list[str]) -> list[list[str]]:
-    rows = [["reaction", "arm", "exposed tasks done, %", "billed tokens, ratio to nothing"]]
-    for reaction in SWEEP:
+def _reactions(
+    found: Results, arms: Sequence[str], faults: Sequence[str], reactions: Sequence[Reaction]
+) -> list[list[str]]:
+    rows = [["reaction", "arm", "exposed tasks done, %", "billed tokens, ratio to nothing", "seconds of one"]]
+    for reaction in reactions:
 
         def of(measure: results.Measure, arm: str, reaction: Reaction = reaction) -> list[results.Parts]:
-            return found.parts(measure, arm, SWEPT_FAULTS, MAIN, reaction, found.swept())
+            return found.parts(measure, arm, faults, MAIN, reaction, found.swept())
 
         mark = " (default)" if reaction == DEFAULT else ""
         for arm in arms:
-            done = mean(of(results.tasks_done, arm))
-            billed = ratio(of(results.billed, arm), of(results.billed, BASE))
-            rows.append([f"{reaction.words()}{mark}", arm, done.text(), "1" if arm == BASE else billed.text(2)])
+            done, seconds = mean(of(results.tasks_done, arm)).text(), mean(of(results.seconds, arm)).text()
+            billed = "1" if arm == BASE else ratio(of(results.billed, arm), of(results.billed, BASE)).text(2)
+            rows.append([f"{reaction.words()}{mark}", arm, done, billed, seconds])
     return rows

@@ -19,6 +19,11 @@ def tasks_done(run: Outcome) -> Parts:
     return 100.0 * run.exposed_done, run.exposed
 
 
+def other_done(run: Outcome) -> Parts:
+    """Percent of the tasks that were not exposed: those before and after the fault, and those that don't need the tool."""
+    return 100.0 * (run.done - run.exposed_done), run.tasks - run.exposed
+
+
 def billed(run: Outcome) -> Parts:
     """Thousands of tokens of uncached input, of an exposed task."""
     return run.exposed_spent.billed / 1_000, run.exposed

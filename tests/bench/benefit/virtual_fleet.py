@@ -18,6 +18,7 @@ from switchgear_schemas.topics import TopicNames
 if TYPE_CHECKING:
     from switchgear.emitter.emitter import Emitter
     from switchgear.follower.base import Follower
+    from switchgear_schemas import BreakerPolicy
 
 PARTITIONS: Final = 12
 LINGER_S: Final = 0.005
@@ -29,15 +30,18 @@ LOOK_EVERY_S: Final = 1.0
 
 
 class VirtualFleet:
-    """A transport for clients. The delays are those of the simulator: a few milliseconds, one in a hundred above 70."""
+    """A transport for clients. The delays are those of the simulator: a few milliseconds, one in a hundred above 70.
 
-    def __init__(self) -> None:
+    ``policy`` is the one of all tools, by default that of a fleet without a policy file.
+    """
+
+    def __init__(self, policy: BreakerPolicy | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._rng = Random(0)
         self._names = TopicNames()
         self._log = MemoryLog(self._wall)
         create_topics(self._log, self._names, PARTITIONS)
-        self._worker = MemoryWorker(self._log, ByTool(None), names=self._names)
+        self._worker = MemoryWorker(self._log, ByTool(policy), names=self._names)
         self._worker.assign(range(PARTITIONS))
         self._news: set[int] = set()
         self._followers: list[MemoryFollower] = []

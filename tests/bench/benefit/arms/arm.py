@@ -35,12 +35,21 @@ class ToolCaller:
         """
         return await make(tool)
 
-    def offered(self, tools: Sequence[str]) -> Sequence[str]:
-        """Return the tools to list for the model now. A stable list keeps the prompt's cache."""
+    def offered(self, tools: Sequence[str], conversation: str) -> Sequence[str]:
+        """Return the tools to list for the model now. A stable list keeps the prompt's cache.
+
+        Args:
+            tools: All tools of the agent.
+            conversation: Identifies the conversation, which is one task.
+        """
         return tools
 
     def notice(self, tools: Sequence[str]) -> str:
         """Return what the system prompt says now about tools that are out."""
+        return ""
+
+    def message(self, tools: Sequence[str], conversation: str) -> str:
+        """Return what is appended to the conversation now about tools that are out. Empty for nothing."""
         return ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from switchgear import CircuitOpenError, GuardOptions, Switchgear
+from switchgear import BreakerPolicy, CircuitOpenError, GuardOptions, Switchgear
 from tests.bench.benefit.arms.arm import Arm, Fleet, Make, RefusedError, ToolCaller
 from tests.bench.benefit.virtual_fleet import VirtualFleet
 
@@ -39,17 +39,29 @@ class SwitchgearCaller(ToolCaller):
 
 
 class SwitchgearFleet(Fleet):
-    def __init__(self, caller: Callable[[Switchgear], ToolCaller] = SwitchgearCaller) -> None:
-        self._fleet = VirtualFleet()
+    """Processes with clients.
+
+    Args:
+        caller: Makes a process of a client.
+        policy: The fleet's policy of all tools, if it isn't the default.
+        options: Arguments of the clients.
+    """
+
+    def __init__(
+        self,
+        caller: Callable[[Switchgear], ToolCaller] = SwitchgearCaller,
+        policy: BreakerPolicy | None = None,
+        **options: Any,
+    ) -> None:
+        self._fleet = VirtualFleet(policy)
         self._caller = caller
+        self._options = options
 
     def process(self, number: int) -> ToolCaller:
-        return self._caller(self._fleet.client(f"agent{number}", defaults=OPTIONS))
+        return self._caller(self._fleet.client(f"agent{number}", defaults=OPTIONS, **self._options))
 
     def close(self) -> None:
         self._fleet.close()
 
 
-ARM = Arm(
-    "Switchgear", "the client with its defaults, and texts of refusals alone: no list, no notice", 6, SwitchgearFleet
-)
+ARM = Arm("Switchgear", "the client with its defaults, and texts of refusals alone: no message", 6, SwitchgearFleet)

@@ -9,6 +9,6 @@ from tests.bench.benefit.arms.switchgear import SwitchgearCaller, SwitchgearFlee
 ARM = Arm(
     "Switchgear + retries + fallback",
     "the retries and the fallback of LangChain around guarded tools; a refusal is not retried",
-    9,
+    13,
     lambda: SwitchgearFleet(lambda gear: RetryingThenReplica(SwitchgearCaller(gear))),
 )

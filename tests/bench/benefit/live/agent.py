@@ -63,7 +63,10 @@ class LiveAgent:
             messages.append(Said(question))
             for _ in range(MOST_TURNS):
                 names = list(circuits.values())
-                offered = set(self._process.offered(names))
+                told = self._process.message(names, scenario.task_id)
+                if told:
+                    messages.append(Said(told))
+                offered = set(self._process.offered(names, scenario.task_id))
                 listed = [
                     schema_of(self._described[api][method])
                     for api in scenario.apis

@@ -8,6 +8,8 @@ from tests.bench.benefit.arms.arm import Arm, Fleet, RefusedError, ToolCaller
 from tests.bench.benefit.arms.framework_retries import Retrying
 from tests.bench.benefit.arms.powertools_like import CACHED_S, FAILURES, RECOVERY_S, SUCCESSES, EnvironmentFleet
 from tests.bench.benefit.arms.retries_fallback import RetryingThenReplica
+from tests.bench.benefit.arms.told import with_list
+from tests.bench.benefit.faults import Failed
 from tests.bench.benefit.shared_tools import replica_of
 from tests.support.virtual_time import in_virtual_time
 
@@ -97,3 +99,63 @@ async def test_one_environment_probes_and_closes_the_circuit_after_three_success
         assert await _ended(lambda: one.call("mcp:a:b", tool.make)) == "answered"
     await asyncio.sleep(CACHED_S)
     assert await _ended(lambda: other.call("mcp:a:b", tool.make)) == "answered"
+
+
+async def _with_an_open_circuit(tool_list):
+    """Return a fleet and a process whose circuit of ``mcp:a:b`` has opened."""
+    fleet, tool = with_list(tool_list)(), _Tool(up=False)
+    process = fleet.process(0)
+    for _ in range(20):
+        if await _ended(lambda: process.call("mcp:a:b", tool.make)) == "refused":
+            return fleet, process
+        await asyncio.sleep(1)
+    raise AssertionError("it did not open")
+
+
+@in_virtual_time
+async def test_each_conversation_is_told_once_that_a_tool_is_down():
+    fleet, process = await _with_an_open_circuit("stable")
+    for conversation in ("one", "two"):
+        assert "mcp:a:b" in process.message(["mcp:a:b"], conversation)
+        assert process.message(["mcp:a:b"], conversation) == ""
+    fleet.close()
+
+
+@in_virtual_time
+async def test_the_list_of_a_new_conversation_leaves_out_a_tool_that_is_down_and_the_stable_list_does_not():
+    tools = ["mcp:a:b", "mcp:c:d"]
+    fleet, process = await _with_an_open_circuit("new_sessions")
+    assert list(process.offered(tools, "new")) == ["mcp:c:d"]
+    fleet.close()
+    fleet, process = await _with_an_open_circuit("stable")
+    assert list(process.offered(tools, "new")) == tools
+    fleet.close()
+
+
+@in_virtual_time
+async def test_a_fleet_with_pacing_waits_or_refuses_before_it_calls_more_than_the_tool_takes():
+    fleet = arms()["Switchgear + pacing"].fleet()
+    process, now, taken = fleet.process(0), asyncio.get_running_loop().time, dict[int, int]()
+    ended = {"answered": 0, "refused": 0, "limited": 0}
+
+    async def make(tool: str) -> int:
+        minute = int(now() // 60)
+        taken[minute] = taken.get(minute, 0) + 1
+        if taken[minute] > 30:
+            too_many = Failed(429, "too many", {"retry-after": f"{60 - now() % 60:.0f}"})
+            raise too_many()
+        return 1
+
+    while now() < 600:
+        try:
+            await process.call("mcp:a:b", make)
+            ended["answered"] += 1
+        except RefusedError as refusal:
+            assert refusal.wait_s
+            ended["refused"] += 1
+        except Exception:  # noqa: BLE001 - the tool's own refusal
+            ended["limited"] += 1
+        await asyncio.sleep(1)
+    fleet.close()
+    assert ended["limited"] <= 10
+    assert ended["answered"] >= 0.7 * 30 * 10

@@ -103,6 +103,14 @@ def test_a_fallback_does_the_task_although_the_tool_is_broken(kind):
     assert (outcome.exposed_done, outcome.broken_calls) == (1, 3)
 
 
+def test_a_model_is_told_in_the_conversation_that_a_tool_is_down(kind):
+    with scripted_endpoint([*[[("put", {"what": "book"})]] * 12, []]) as endpoint:
+        given = _options(kind, endpoint.url, "--arms", "Switchgear + stable list")
+        outcome = hurried(run_all(given, [_truth()], DESCRIBED))["Switchgear + stable list"]
+    assert outcome.refused > 0
+    assert json.dumps(endpoint.requests[-1]).count("[tool status]") == 1
+
+
 def test_a_tool_says_which_arguments_a_malformed_call_lacks(kind):
     with scripted_endpoint([[("put", {})], []]) as endpoint:
         given = _options(kind, endpoint.url, "--arms", "nothing", "--fault", "none")

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from tests.bench import plots
-from tests.bench.benefit.plan import MAIN, SWEEP, Plan
+from tests.bench.benefit.plan import MAIN, SIZE_FAULTS, SWEEP, Plan
 from tests.bench.benefit.reaction import DEFAULT
 from tests.bench.benefit.report import tables
 from tests.bench.benefit.results import Results
@@ -42,6 +42,24 @@ def test_the_tables_compare_each_arm_with_nothing():
     assert summary["Switchgear"]["exposed tasks done, %"] == "80"
     assert summary["Switchgear"]["more than nothing, points"] == "40.0"
     assert summary["Switchgear"]["ratio to nothing"] == "1.76"
+    assert summary["Switchgear"]["other tasks done, %"] == "100.0"
+
+
+def test_each_fault_has_a_table_of_fleet_sizes():
+    text = "\n".join(tables(_results(), ARMS))
+    sizes = [rows for heading, rows in plots.tables(text) if heading[0] == "agents"]
+    assert len(sizes) == len(SIZE_FAULTS)
+    assert all([row[0] for row in rows] == ["1", "1", "10", "10", "100", "100"] for rows in sizes)
+
+
+def test_agents_that_wait_as_told_are_compared_with_those_that_do_not():
+    text = "\n".join(tables(_results(), ARMS))
+    _, rows = list(plots.tables(text))[-2]
+    assert {row[0] for row in rows} == {
+        "again 0.42, obeys 0.9, waits 0, tries 5 (default)",
+        "again 0.42, obeys 0.9, waits 0.5, tries 5",
+        "again 0.42, obeys 0.9, waits 1, tries 5",
+    }
 
 
 def test_the_last_table_has_every_reaction_and_is_drawn(tmp_path: Path):

@@ -15,7 +15,11 @@ WITHOUT_PEERS = [
     "Powertools-like",
     "Switchgear",
     "Switchgear + fallback",
-    "Switchgear + list",
+    "Switchgear + stable list",
+    "Switchgear + new_sessions",
+    "Switchgear + hide",
+    "Switchgear + hide after 2 min",
+    "Switchgear + pacing",
     "Switchgear + retries + fallback",
 ]
 """The arms that need no library of a peer."""
@@ -57,10 +61,44 @@ def test_a_fallback_does_the_tasks_that_a_broken_tool_leaves():
     assert fallback.exposed_done > 0.8 * fallback.exposed
 
 
-def test_a_list_that_follows_the_circuits_makes_the_cache_write_conversations_again():
-    stable, filtered = (simulate(Cell(arm, DOWN, 20, 1), small_world()) for arm in ("Switchgear", "Switchgear + list"))
-    assert stable.spent.rewritten == 0
-    assert filtered.spent.rewritten > 0
+def _told(arm, fault=DOWN, agents=20):
+    return simulate(Cell(arm, fault, agents, 1), small_world())
+
+
+@pytest.mark.parametrize("arm", ["Switchgear + stable list", "Switchgear + new_sessions"])
+def test_a_list_that_stays_the_same_within_a_task_is_never_written_into_the_cache_again(arm):
+    assert _told(arm).spent.rewritten == 0
+
+
+def test_a_message_about_an_outage_costs_tokens_and_changes_no_call():
+    plain, stable = _told("Switchgear"), _told("Switchgear + stable list")
+    assert (stable.broken_calls, stable.refused, stable.done) == (plain.broken_calls, plain.refused, plain.done)
+    assert plain.spent.billed < stable.spent.billed < 1.1 * plain.spent.billed
+
+
+def test_a_task_that_begins_in_an_outage_is_not_offered_the_tool_and_takes_fewer_turns():
+    stable, filtered = _told("Switchgear + stable list"), _told("Switchgear + new_sessions")
+    assert filtered.exposed_turns < stable.exposed_turns
+    assert filtered.broken_calls <= stable.broken_calls
+
+
+def test_a_tool_that_is_down_for_less_than_ten_minutes_is_not_hidden_by_default():
+    assert _told("Switchgear + hide") == _told("Switchgear + stable list")
+
+
+def test_a_tool_that_is_hidden_after_two_minutes_changes_the_lists_of_tasks_under_way():
+    assert _told("Switchgear + hide after 2 min").spent.rewritten > 0
+
+
+def test_pacing_spares_a_tool_with_a_quota_more_refusals_of_its_own_than_a_breaker_does():
+    plain, paced = _told("Switchgear", "quota"), _told("Switchgear + pacing", "quota")
+    assert paced.broken_calls < plain.broken_calls / 2
+    assert paced.refused > 0
+
+
+def test_pacing_refuses_no_more_calls_of_a_tool_that_is_down():
+    plain, paced = _told("Switchgear"), _told("Switchgear + pacing")
+    assert (paced.broken_calls, paced.refused, paced.done) == (plain.broken_calls, plain.refused, plain.done)
 
 
 def test_a_wrong_answer_that_nothing_shows_looks_the_same_to_every_arm():
