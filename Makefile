@@ -42,6 +42,7 @@ lint: setup
 
 ## docs: the documentation site, in site/; a broken link is an error
 docs: setup
+	$(BIN)/python docs/llms.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 ## adapters: every adapter with its framework, older versions too; writes the table of docs/integrations (ARGS="langchain" to choose)

@@ -20,7 +20,7 @@ def test_each_project_of_the_table_has_a_paragraph_that_says_what_was_read():
 
 
 def test_the_page_says_when_it_was_true_and_where_we_do_not_compete():
-    dated = re.search(r"^As of (\d{4}-\d\d-\d\d)\.", PAGE, re.MULTILINE)
+    dated = re.search(r"^Switchgear beside nine other projects, as of (\d{4}-\d\d-\d\d)\.", PAGE, re.MULTILINE)
     assert dated
     dt.date.fromisoformat(dated[1])
     assert SECTIONS["Where we do not compete"].count("\n* ") >= 6
