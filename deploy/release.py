@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -118,7 +116,7 @@ def list_contents(folder: Path, environment: Path, project: Mapping[str, Any]) -
     )  # fmt: skip
     _run(
         sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible", "--output-format", "JSON",
-        "--output-file", str(folder / f"{name}-{version}.cdx.json"), str(python),
+        "--output-file", str(folder / f"{name}-{version}.cdx.json"), "--pyproject", str(REPOSITORY / "pyproject.toml"), str(python),
     )  # fmt: skip
 
 
@@ -135,11 +133,15 @@ def notes_of(changelog: str, version: str, repository: str) -> str:
 
 
 def _export(folder: Path) -> None:
-    archive = subprocess.run(
-        ["git", "archive", "HEAD"], cwd=REPOSITORY, capture_output=True, check=True, timeout=_LIMIT_S
-    )
-    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
-        files.extractall(folder, filter="data")
+    folder.mkdir()
+    archive = folder.with_suffix(".tar")
+    _run("git", "archive", "--output", str(archive), "HEAD")
+    _unpack(archive, folder)
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    """Unpack what we made. Python's own way needs 3.11.4, and we run from 3.11.0 on."""
+    _run("tar", "--extract", "--file", str(archive), "--directory", str(folder))
 
 
 def _same(first: Path, second: Path) -> None:
@@ -151,8 +153,8 @@ def _same(first: Path, second: Path) -> None:
 def _same_from_source(folder: Path, source: Path) -> None:
     """Compare the wheel with one of the source distribution: those who build from it get the same."""
     (sdist,) = folder.glob("switchgear-*.tar.gz")
-    with tarfile.open(sdist) as files:
-        files.extractall(source, filter="data")
+    source.mkdir()
+    _unpack(sdist, source)
     (unpacked,) = source.iterdir()
     _run(
         sys.executable,
