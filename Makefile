@@ -10,12 +10,13 @@ SEED ?=
 PROCESSES ?= 3
 # Some images forbid byte code. Then each process compiles everything that it imports: 5 s instead of 1 s.
 unexport PYTHONDONTWRITEBYTECODE
+INSTALL = $(BIN)/python -m uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt
 PYTEST = $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder --numprocesses
 
-.PHONY: setup up check test test-all test-deep lint docs adapters bench chaos fuzz schemas requirements pin-images clean
+.PHONY: setup up check test test-all test-deep lint docs adapters bench chaos fuzz schemas requirements release pin-images clean
 
 ## up: the whole system on this machine, with demo traffic (ARGS="--no-demo --api-port 9000" …)
-up: setup
+up: $(VENV)/.runs
 	@$(BIN)/switchgear up $(if $(filter --demo --no-demo,$(ARGS)),,--demo) $(ARGS)
 
 ## check: style, types and the unit tests that need no server: a minute (ARGS="-k breaker" to choose)
@@ -42,6 +43,7 @@ lint: setup
 
 ## docs: the documentation site, in site/; a broken link is an error
 docs: setup
+	$(BIN)/python docs/llms.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 ## adapters: every adapter with its framework, older versions too; writes the table of docs/integrations (ARGS="langchain" to choose)
@@ -77,19 +79,31 @@ requirements: setup
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
 		| $(COMPILE) - --output-file deploy/requirements-build.txt
 
+## release: what a release consists of, of the last commit, in dist/: built twice and compared, checked, with notes; publishes nothing (needs Node.js)
+release: setup
+	$(BIN)/python deploy/release.py
+
 ## pin-images: write the digest of each image into docker-compose.yml and the Dockerfile (asks their registry by docker buildx)
 pin-images: setup
 	$(BIN)/python deploy/pin_images.py
 
 setup: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+# What runs the system: 0.85 GB, of which the engine has 0.55. Without what chdb requires for data frames (deploy/unused.txt).
+$(VENV)/.runs: pyproject.toml constraints.txt deploy/unused.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Switchgear needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try make PYTHON=python3.12 …")'
-	@echo "Installing into $(VENV) (once; a minute or two) …"
+	@echo "Installing what runs into $(VENV) (once; half a minute) …"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
-	@$(BIN)/python -m uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'
+	@$(INSTALL) --overrides deploy/unused.txt --editable '.[alerts,embedded]'
 	@$(BIN)/python -m compileall -q -j 0 schemas producers stream sinks deploy > /dev/null
+	@touch $@
+
+# The rest, for tests and development: 1.2 GB more. A test is about pandas; pyarrow is for `make bench` alone.
+$(VENV)/.installed: $(VENV)/.runs
+	@echo "Installing what tests need into $(VENV) (once; a minute) …"
+	@grep ^pyarrow deploy/unused.txt > $(VENV)/overrides.txt
+	@$(INSTALL) --overrides $(VENV)/overrides.txt --editable '.[dev]'
 	@touch $@
 
 ## clean: remove what setup and the tests made here

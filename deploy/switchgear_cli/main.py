@@ -15,6 +15,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from switchgear_cli import bare
 from switchgear_cli.catalogue import ABOUT, COMMANDS, GROUPS, Entry
 from switchgear_cli.terminal import safe_output
 from switchgear_cli.usage import sentence
@@ -83,7 +84,7 @@ def _run(tokens: list[str]) -> int:
             code = _call(tokens)
         sys.stdout.flush()
     except (SwitchgearError, ImportError) as error:
-        return _say(_explained(error), WRONG_USAGE if isinstance(error, WrongUsageError) else FAILED)
+        return _say(_explained(error, tokens), WRONG_USAGE if isinstance(error, WrongUsageError) else FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -113,7 +114,12 @@ def _call_hook(tokens: list[str]) -> int | None:
 
 
 def _call(tokens: list[str]) -> int:
-    from cyclopts import CycloptsError  # noqa: PLC0415 - see build_app
+    try:
+        from cyclopts import CycloptsError  # noqa: PLC0415 - see build_app
+    except ModuleNotFoundError:
+        if bare.answer(tokens):
+            return 0
+        raise
 
     invoked = next((token for token in tokens if not token.startswith("-")), None)
     names = [entry.name for entry in COMMANDS]
@@ -164,17 +170,17 @@ def _help(app: App, tokens: list[str]) -> None:
         )
 
 
-def _explained(error: SwitchgearError | ImportError) -> str:
+def _explained(error: SwitchgearError | ImportError, tokens: list[str]) -> str:
     """Return the message for a third-party package that isn't installed. Raise any other error again."""
     if isinstance(error, SwitchgearError):
         return str(error)
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ModuleNotFoundError) and cause.name and not cause.name.startswith("switchgear"):
+            package = cause.name.partition(".")[0]
             return (
-                f"This command needs the package {cause.name.partition('.')[0]}, which is not installed. Install switchgear"
-                " with an extra: stream (worker), sink (sink, api, migrate, retention), alerts, embedded (all), tune, or"
-                " service (the other commands)."
+                f"This command needs the package {package}, which is not installed."
+                f" Install switchgear[{bare.extra_of(tokens)}]: pip install 'switchgear[{bare.extra_of(tokens)}]'"
             )
         cause = cause.__cause__ or cause.__context__
     raise error

@@ -23,6 +23,7 @@ from switchgear.integrations.langchain import SwitchgearMiddleware
 from switchgear.testing import InMemoryFleet
 from switchgear.testing.adapter_suite import AdapterDriver, AdapterSuite, SuiteCall, SuiteRun, SuiteTool
 from tests.frameworks.examples import expect_example
+from tests.skill.run import expect_instrumented
 
 _threads = itertools.count()
 
@@ -136,6 +137,10 @@ EXPECTED = [
 
 def test_example_prints_the_expected_lines():
     expect_example("langchain_agent.py", EXPECTED)
+
+
+def test_an_agent_stops_calling_a_broken_tool_after_the_skills_steps():
+    expect_instrumented("langchain_agent.py", "The tool get_forecast is unavailable (circuit open).")
 
 
 def test_guard_on_a_tool_object_names_the_adapter():

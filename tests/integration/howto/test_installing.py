@@ -121,10 +121,10 @@ def test_every_public_name_can_be_imported_with_the_sdk_alone(bare):
     assert bare.run("python", "-c", code).stderr == ""
 
 
-def test_command_names_the_extras_that_it_needs_when_only_the_sdk_is_installed(bare):
+def test_command_names_the_extra_that_it_needs_when_only_the_sdk_is_installed(bare):
     done = bare.run("switchgear", "circuits")
     assert done.returncode == 1
-    assert "Install switchgear with an extra" in done.stderr
+    assert "Install switchgear[service]" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

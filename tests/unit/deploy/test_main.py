@@ -4,14 +4,17 @@ import errno
 import resource
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
+from switchgear.telemetry.registry import own_version
 from switchgear_cli import main as main_module
 from switchgear_cli.catalogue import COMMANDS, GROUPS
 from switchgear_cli.main import BROKEN_PIPE, FAILED, INTERRUPTED, WRONG_USAGE, run
 from switchgear_schemas.errors import SwitchgearError
 from tests.support.processes import run as run_process
+from tests.support.snippets import REPOSITORY
 from tests.support.table import table
 
 
@@ -75,16 +78,16 @@ def test_every_command_can_be_imported_and_has_help(entry, capsys):
 
 @pytest.mark.deep
 @table(
-    ("package", "command"),
+    ("package", "command", "extra"),
     [
-        ("cyclopts", "circuits"),  # the SDK alone
-        ("cyclopts", "--help"),
-        ("faust", "worker"),
-        ("clickhouse_connect", "sink"),
-        ("clickhouse_connect", "retention"),  # a group of commands: cyclopts wraps the error
+        ("cyclopts", "circuits", "service"),  # the SDK alone
+        ("cyclopts", "mcp-proxy", "mcp-proxy"),
+        ("faust", "worker", "stream"),
+        ("clickhouse_connect", "sink", "sink"),
+        ("clickhouse_connect", "retention", "sink"),  # a group of commands: cyclopts wraps the error
     ],
 )
-def test_a_package_that_is_not_installed_is_named_with_the_extras(package, command):
+def test_a_package_that_is_not_installed_is_named_with_the_commands_extra(package, command, extra):
     code = f"import sys; sys.modules[{package!r}] = None; from switchgear_cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, command], capture_output=True, text=True, timeout=60, check=False
@@ -92,7 +95,31 @@ def test_a_package_that_is_not_installed_is_named_with_the_extras(package, comma
     assert done.returncode == FAILED
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"switchgear: This command needs the package {package}, which is not installed.")
-    assert "embedded (all)" in line
+    assert line.endswith(f"pip install 'switchgear[{extra}]'")
+
+
+@pytest.mark.slow
+@table(
+    ("command", "expected"),
+    [
+        ((), "[mcp-proxy]\n  mcp-proxy "),
+        (("--help",), "[embedded]\n  up "),
+        (("version",), f"switchgear {own_version()}, python 3."),
+        (("--version",), own_version()),
+    ],
+)
+def test_the_sdk_alone_says_its_version_and_which_extra_each_command_needs(command, expected):
+    code = "import sys; sys.modules['cyclopts'] = None; from switchgear_cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert expected in done.stdout
+
+
+def test_every_extra_that_a_command_names_exists():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert {entry.extra for entry in COMMANDS} <= set(project["optional-dependencies"])
 
 
 def test_a_fault_in_an_import_of_our_own_is_not_taken_for_a_missing_package(raising):
