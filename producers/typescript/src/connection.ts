@@ -4,6 +4,7 @@ import { Outcomes } from "./emitter/outcomes.js";
 import { SwitchgearError } from "./errors.js";
 import { checkStateMaxAge, Follower, type OnStateUnavailable } from "./fleet/follower.js";
 import { CircuitTable } from "./fleet/table.js";
+import type { Credentials } from "./guard/credentials.js";
 import { FleetCircuits } from "./guard/fleet-circuits.js";
 import { GatewayHttp, type Fetch, type TokenSource } from "./wire/http.js";
 import { sendLast } from "./wire/last-requests.js";
@@ -74,15 +75,20 @@ export class Connection {
   constructor(
     options: ConnectionOptions,
     includeLastError: boolean,
+    credentials: Credentials,
     private readonly clock: Clock,
     private readonly warnings: Warnings,
   ) {
+    this.#waitUntil = options.waitUntil;
+    this.#background = options.waitUntil === undefined && !endsIoWithRequest();
     const settings = {
       onStateUnavailable: options.onStateUnavailable ?? "last_known",
       stateMaxAgeS: options.stateMaxAgeS ?? 300,
       probeWaitS: options.probeWaitS ?? 1,
       fleetSilenceS: options.fleetSilenceS ?? 30,
       includeLastError,
+      credentialOf: credentials.sharedOf,
+      background: this.#background,
     } as const;
     const { bufferSize = 10_000, startWaitS = 0, exitWaitS = 1 } = options;
     const { probeWaitS, fleetSilenceS } = settings;
@@ -101,8 +107,6 @@ export class Connection {
     if (!(Number.isInteger(bufferSize) && bufferSize >= 1)) {
       throw new SwitchgearError(`bufferSize is ${String(bufferSize)}.`, "Use a whole number of at least 1.");
     }
-    this.#waitUntil = options.waitUntil;
-    this.#background = options.waitUntil === undefined && !endsIoWithRequest();
     this.#startWaitS = startWaitS;
     this.#exitWaitS = exitWaitS;
     this.#http = new GatewayHttp(options.url, options.token, options.fetch);

@@ -65,7 +65,13 @@ export class Credentials {
   constructor(
     private readonly salted: SaltedHash = saltedHash(),
     private readonly most: number = MOST_RUNS,
+    /** Whether other processes of the deployment have the same hashes. */
+    readonly shared = false,
   ) {}
+
+  /** Return by what other processes know the credential of a call. Empty if there is none, or if they have other hashes. */
+  readonly sharedOf = (caller: Caller): string =>
+    this.shared && caller.credential !== "" ? this.holderOf(caller) : "";
 
   /** Nearly always 0: look before you ask. */
   get size(): number {
