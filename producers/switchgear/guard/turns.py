@@ -56,13 +56,34 @@ class Turn(msgspec.Struct, eq=False):
                 pace.note(second, 1)
 
 
+class PaceStatus(msgspec.Struct, frozen=True):
+    """What this process does by the limits of one tool, of all credentials together.
+
+    Attributes:
+        share: Calls a second that it may make now. None: no limit is known.
+        waiting: Calls that wait for their turn now.
+        waited: Calls so far that waited for their turn, made or not.
+        waited_s: How long they waited, in seconds.
+        refused: Calls so far that were refused because their turn came too late.
+    """
+
+    share: float | None = None
+    waiting: int = 0
+    waited: int = 0
+    waited_s: float = 0.0
+    refused: int = 0
+
+
 class ToolPace:
     """What this process knows of the pace of one tool, of the calls with one credential or of all others.
 
     ``credential`` is the one whose limit it is; empty: of all others.
     """
 
-    __slots__ = ("asked_at", "bucket", "credential", "demand", "limit", "lock", "processes", "unsaid", "waiting")
+    __slots__ = (
+        *("asked_at", "bucket", "credential", "demand", "limit", "lock", "processes", "refused", "stale", "unsaid"),
+        *("waited", "waited_s", "waiting"),
+    )
 
     def __init__(self, credential: str = "") -> None:
         self.credential = credential
@@ -70,6 +91,8 @@ class ToolPace:
         self.bucket: Bucket | None = None
         self.limit: LimitView | None = None
         """That of the last record, by which the bucket runs."""
+        self.stale = False
+        """Whether it runs by less, because that record may be outdated."""
         self.processes = 1
         self.demand: dict[int, int] = {}
         """Calls that this process said it asked for, by second of the broker's clock."""
@@ -79,6 +102,8 @@ class ToolPace:
         """When a call was last asked for."""
         self.waiting: dict[Turn, Future[None]] = {}
         """Done with the next record, in the order of the calls that wait."""
+        self.waited = self.refused = 0
+        self.waited_s = 0.0
 
     def say(self, second: int) -> int:
         """Return how many calls were asked for since this was last called, to be sent in an event now."""
@@ -99,7 +124,7 @@ class ToolPace:
         if limit is None:
             self.bucket = self.limit = None
             return
-        if limit is self.limit and not stale:
+        if limit is self.limit and not stale and not self.stale:
             return
         until, processes = int(limit.until), view.active_processes or 1
         asked = limit.asked / DEMAND_S
@@ -113,7 +138,7 @@ class ToolPace:
             self.bucket = Bucket(now, share, min(1.0, credit))
         resumes = 0.0 if limit.paused_until is None else limit.paused_until - ahead
         self.bucket.set_rate(now, share, credit, resumes)
-        self.limit, self.processes = limit, processes
+        self.limit, self.processes, self.stale = limit, processes, stale
 
     def wake(self) -> None:
         """Let those that wait look again."""
@@ -206,6 +231,22 @@ class Turns:
             if pace.bucket is not None and turn.place:
                 pace.bucket.leave(turn.place)
 
+    def waited(self, turn: Turn) -> None:
+        """Count a call that waits no more."""
+        if turn.waited_s > 0:
+            with turn.pace.lock:
+                turn.pace.waited += 1
+                turn.pace.waited_s += turn.waited_s
+
+    def refused(self, turn: Turn) -> None:
+        """Count a call whose turn comes too late."""
+        with turn.pace.lock:
+            turn.pace.refused += 1
+
+    def status(self) -> dict[str, PaceStatus]:
+        """Return what this process does now, by tool."""
+        return {tool: _status(list(paces.values())) for tool, paces in list(self.paces.items())}
+
     def say(self, pace: ToolPace) -> int:
         """Return how many calls an event says now that were asked for."""
         with pace.lock:
@@ -237,6 +278,17 @@ class Turns:
         """In the child of a fork: the calls that wait are the parent's, and so is what it asked for."""
         for paces in self.paces.values():
             paces.clear()
+
+
+def _status(paces: list[ToolPace]) -> PaceStatus:
+    buckets = [bucket for pace in paces if (bucket := pace.bucket) is not None]
+    return PaceStatus(
+        sum(bucket.rate for bucket in buckets) if buckets else None,
+        sum(len(bucket.queue) for bucket in buckets),
+        sum(pace.waited for pace in paces),
+        sum(pace.waited_s for pace in paces),
+        sum(pace.refused for pace in paces),
+    )
 
 
 def refusal_of(view: CircuitView, turn: Turn) -> Rejection:

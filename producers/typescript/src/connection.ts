@@ -28,6 +28,11 @@ export interface ConnectionOptions {
   readonly token?: string | TokenSource | undefined;
   /** The name of this service, on every event. */
   readonly service?: string | undefined;
+  /**
+   * The `parameters_key` of the other processes: a secret of the deployment, 1 to 64 bytes. With it, events carry a keyed hash of the call's
+   * credential, if the tool rejected it or the fleet keeps the tool's rate limit. So the fleet knows one credential in several processes.
+   */
+  readonly parametersKey?: string | Uint8Array | undefined;
   /** Follow only the circuits of these tools, such as `mcp:github:*`. */
   readonly tools?: string | undefined;
   /** The longest time that the first call waits for the fleet's circuits, in seconds. With 0, first calls may go to tools that are open. */

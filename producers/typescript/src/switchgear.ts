@@ -11,7 +11,7 @@ import type { GuardMode } from "./fleet/table.js";
 import { Gear } from "./gear.js";
 import { callerOf, type CallerIds } from "./guard/caller.js";
 import type { CallContext } from "./guard/calls.js";
-import { Credentials } from "./guard/credentials.js";
+import { Credentials, keyOf } from "./guard/credentials.js";
 import { Decision } from "./guard/decision.js";
 import { FallbackMap, type Chains } from "./guard/fallback.js";
 import { LocalCircuits, localPolicy, notClosed, type LocalPolicies } from "./guard/local-circuits.js";
@@ -120,7 +120,7 @@ export class Switchgear extends Gear {
     );
     this.#familyOf = familyFinder(options.familyPattern ?? DEFAULT_FAMILY_PATTERN);
     this.#board = new NoticeBoard(this.#clock, this.#familyOf);
-    const credentials = new Credentials();
+    const credentials = new Credentials(options.url === undefined ? undefined : keyOf(options.parametersKey));
     this.#connection =
       options.url === undefined
         ? null

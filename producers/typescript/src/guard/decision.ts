@@ -286,12 +286,12 @@ export class Decision {
       }
       const view = fleet.circuit(circuitId(tool));
       if (view === null || turns.look(turn, view) === 0) {
-        turns.waited(tool, turn);
+        turns.waited(turn);
         return permit(turn);
       }
       waits = turns.wait(turn, view);
       if (waits === null) {
-        turns.waited(tool, turn);
+        turns.waited(turn);
         return this.#late(fleet, asking, turn, view);
       }
     }
@@ -299,7 +299,7 @@ export class Decision {
 
   #late({ turns }: FleetCircuits, { refused }: Asking, turn: Turn, view: CircuitView): Rejection {
     turns.leave(turn);
-    turns.refused(view.tool);
+    turn.pace.refused += 1;
     return refused(turns.refusal(view, turn));
   }
 

@@ -57,6 +57,9 @@ export class ToolPace {
   askedAt = -Infinity;
   /** Called with the next record, in the order of the calls that wait. */
   readonly waiters = new Set<() => void>();
+  waited = 0;
+  waitedS = 0;
+  refused = 0;
   /** That of the last record, by which the bucket runs. */
   #limit: LimitView | null = null;
   #stale = false;
@@ -114,19 +117,10 @@ export class ToolPace {
   }
 }
 
-/** What is counted of one tool. */
-class Paces {
-  /** By credential. */
-  readonly by = new Map<string, ToolPace>();
-  waited = 0;
-  waitedS = 0;
-  refused = 0;
-}
-
 /** The turns of all tools of the fleet whose limits are kept. */
 export class Turns {
-  /** Those whose limits were to be kept at some time. */
-  readonly tools = new Map<string, Paces>();
+  /** By tool, those whose limits were to be kept at some time, and by credential. */
+  readonly tools = new Map<string, Map<string, ToolPace>>();
 
   constructor(
     private readonly follower: Follower,
@@ -143,10 +137,10 @@ export class Turns {
   onView(view: CircuitView): void {
     let paces = this.tools.get(view.tool);
     if (paces === undefined && view.keepsPace) {
-      paces = new Paces();
+      paces = new Map();
       this.tools.set(view.tool, paces);
     }
-    for (const pace of paces?.by.values() ?? []) {
+    for (const pace of paces?.values() ?? []) {
       this.#follow(pace, view);
       pace.wake();
     }
@@ -211,23 +205,17 @@ export class Turns {
     });
   }
 
+  /** Count a call that waits no more. */
+  waited({ pace, waitedS }: Turn): void {
+    pace.waited += 1;
+    pace.waitedS += waitedS;
+  }
+
   /** Give the turn of a call back that isn't made. */
   leave({ pace, place }: Turn): void {
     if (place > 0) {
       pace.bucket?.leave(place);
     }
-  }
-
-  /** Count a call that has waited. */
-  waited(tool: string, { waitedS }: Turn): void {
-    const paces = this.tools.get(tool)!;
-    paces.waited += 1;
-    paces.waitedS += waitedS;
-  }
-
-  /** Count a call that was refused. */
-  refused(tool: string): void {
-    this.tools.get(tool)!.refused += 1;
   }
 
   /** Return the refusal of a call whose turn comes too late. */
@@ -258,23 +246,28 @@ export class Turns {
 
   status(): Readonly<Record<string, PaceStatus>> {
     return Object.fromEntries(
-      [...this.tools].map(([tool, { by, waited, waitedS, refused }]) => {
-        const buckets = [...by.values()].flatMap(({ bucket }) => bucket ?? []);
-        const share = buckets.length === 0 ? null : buckets.reduce((sum, { rate }) => sum + rate, 0);
-        const waiting = buckets.reduce((sum, each) => sum + each.waiting, 0);
-        return [tool, { share, waiting, waited, waitedS, refused }];
+      [...this.tools].map(([tool, paces]) => {
+        const found = { share: null as number | null, waiting: 0, waited: 0, waitedS: 0, refused: 0 };
+        for (const { bucket, waited, waitedS, refused } of paces.values()) {
+          found.share = bucket === null ? found.share : (found.share ?? 0) + bucket.rate;
+          found.waiting += bucket?.waiting ?? 0;
+          found.waited += waited;
+          found.waitedS += waitedS;
+          found.refused += refused;
+        }
+        return [tool, found];
       }),
     );
   }
 
   /** Return the pace of the calls with a credential: its own, if the record has a limit of it. */
   #pace(view: CircuitView, caller: Caller): ToolPace {
-    const { by } = this.tools.get(view.tool)!;
+    const paces = this.tools.get(view.tool)!;
     const key = limitOf(view, this.credentialOf(caller))?.credential ?? "";
-    let found = by.get(key);
+    let found = paces.get(key);
     if (found === undefined) {
       found = new ToolPace(key);
-      by.set(key, found);
+      paces.set(key, found);
     }
     return found;
   }
