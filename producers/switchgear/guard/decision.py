@@ -19,7 +19,7 @@ from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
 from switchgear.guard.reporter import Reporter
-from switchgear.guard.turns import AT_ONCE_S, refusal_of
+from switchgear.guard.turns import refusal_of
 from switchgear_schemas.circuit_ids import tool_circuit
 
 Decider = Callable[[Attempt], Rejection | Pending | None]
@@ -212,7 +212,7 @@ class CircuitDecision(Circuits):
         if view is None or not view.keeps_pace:
             return None
         turn = attempt.turn = fleet.turns.ask(view, attempt.caller)
-        if turn.wait_s < AT_ONCE_S:
+        if turn.wait_s == 0:
             return None
         refusal = refusal_of(view, turn)
         if fleet.turns.may_wait(turn, view) <= 0:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 RECENT_S: Final = 120.0
 """A process that asked for a call within so long may have one call left over."""
-AT_ONCE_S: Final = 1e-6
-"""A shorter wait is none: sums of two clocks are off by so much."""
 
 
 class Turn(msgspec.Struct, eq=False):
@@ -196,8 +194,6 @@ class Turns:
             self._follow(pace, view)
             turn.waited_s = self._clock() - turn.asked_at
             turn.wait_s = 0.0 if pace.bucket is None else pace.bucket.wait_s(self._clock(), turn.place)
-            if turn.wait_s < AT_ONCE_S:
-                turn.wait_s = 0.0
             return turn.wait_s
 
     def may_wait(self, turn: Turn, view: CircuitView) -> float:

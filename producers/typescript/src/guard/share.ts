@@ -11,6 +11,8 @@ export const FLOOR = 0.04;
 export const CREDIT = 0.03;
 /** A limit is used little if the processes ask for less than this share of it. */
 const LITTLE = 0.5;
+/** A shorter wait is none: sums of many parts, and of two clocks, are off by so much. */
+const AT_ONCE_S = 1e-6;
 /** Of a call, which sums of many parts are off by. */
 const ROUNDING = 1e-9;
 
@@ -115,11 +117,12 @@ export class Bucket {
     }
     const missing = this.gone + ahead + 1 - this.accrued;
     const waitS = Math.max(0, this.resumes - now) + (missing > ROUNDING ? missing / this.rate : 0);
-    if (waitS <= 0) {
-      this.#queue.splice(ahead, 1);
-      this.gone += 1;
+    if (waitS >= AT_ONCE_S) {
+      return waitS;
     }
-    return waitS;
+    this.#queue.splice(ahead, 1);
+    this.gone += 1;
+    return 0;
   }
 
   /** Give a place back whose call isn't made: those behind it move up. */

@@ -14,8 +14,6 @@ import { Bucket, creditOf, shareOf } from "./share.js";
 
 /** A process that asked for a call within so long may have one call left over. */
 const RECENT_S = 120;
-/** A shorter wait is none: sums of two clocks are off by so much. */
-const AT_ONCE_S = 1e-6;
 /** How often a call looks whose request may hear nothing from others. */
 const LOOK_S = 0.25;
 
@@ -154,7 +152,7 @@ export class Turns {
     pace.unsaid += 1;
     const { bucket } = pace;
     const place = bucket?.take(askedAt) ?? 0;
-    return { pace, place, askedAt, waitS: atOnce(bucket?.waitS(askedAt, place)), waitedS: 0 };
+    return { pace, place, askedAt, waitS: bucket?.waitS(askedAt, place) ?? 0, waitedS: 0 };
   }
 
   /** Return the seconds until a turn, 0 if it has come or needs to come no more. */
@@ -165,7 +163,7 @@ export class Turns {
     const { pace } = turn;
     this.#follow(pace, view);
     turn.waitedS = this.clock.now() - turn.askedAt;
-    turn.waitS = atOnce(pace.bucket?.waitS(this.clock.now(), turn.place));
+    turn.waitS = pace.bucket?.waitS(this.clock.now(), turn.place) ?? 0;
     return turn.waitS;
   }
 
@@ -276,10 +274,6 @@ export class Turns {
     const now = this.clock.now();
     pace.follow(view, now, this.wall() - now, (this.follower.ageS() ?? Infinity) >= STALE_AFTER_S);
   }
-}
-
-function atOnce(waitS = 0): number {
-  return waitS < AT_ONCE_S ? 0 : waitS;
 }
 
 function inWords({ rate, periodS }: LimitView): string {
