@@ -102,29 +102,26 @@ export class Decision {
       overdue.begin(given, gateway === null ? limits : { ...limits, fleetMs: Infinity }, started);
       return given;
     };
-    const go = (): Permit | Rejection | Promise<Permit | Rejection> => {
-      if (this.#fleet === null || !this.#fleet.turns.tools.has(tool)) {
-        return permit(null); // most calls
-      }
-      const refused = (refusal: Rejection): Rejection => {
-        this.#release(own, ofFamily, held);
-        return refusal;
-      };
-      return this.#turn(this.#fleet, { tool, caller, family, permit: (turn) => permit(null, turn), refused });
-    };
-    if (probing === null || this.#fleet === null) {
-      return go();
+    const fleet = this.#fleet;
+    if (fleet === null || (probing === null && !fleet.turns.tools.has(tool))) {
+      return permit(null); // most calls
     }
-    if (!this.#fleet.mayAsk(probing)) {
+    const refused = (refusal: Rejection): Rejection => {
       this.#release(own, ofFamily, held);
-      return this.#fleet.rejection(probing, tool);
+      return refusal;
+    };
+    const asking: Asking = { tool, caller, family, permit: (turn) => permit(null, turn), refused };
+    if (probing === null) {
+      return this.#turn(fleet, asking);
     }
-    return this.#fleet.ask(probing, tool, caller).then((answer) => {
+    if (!fleet.mayAsk(probing)) {
+      return refused(fleet.rejection(probing, tool));
+    }
+    return fleet.ask(probing, tool, caller).then((answer) => {
       if (answer instanceof Rejection) {
-        this.#release(own, ofFamily, held);
-        return answer;
+        return refused(answer);
       }
-      return answer === "away" ? go() : permit(answer);
+      return answer === "away" ? this.#turn(fleet, asking) : permit(answer);
     });
   }
 
