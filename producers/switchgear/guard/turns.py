@@ -19,7 +19,7 @@ from switchgear.guard.rejections import Caller, Rejection
 from switchgear.pacing.share import Bucket, credit_of, share_of
 from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.circuit_ids import tool_circuit
-from switchgear_schemas.pacing import DEMAND_S
+from switchgear_schemas.pacing import DEMAND_S, rate_in_words
 
 if TYPE_CHECKING:
     from switchgear.follower.base import Follower
@@ -292,10 +292,6 @@ def refusal_of(view: CircuitView, turn: Turn) -> Rejection:
     limit = view.limit_of(turn.pace.credential)
     reason = "rate limit"
     if limit is not None:
-        reason = f"rate limit: {in_words(limit.rate, limit.period_s)}, shared by {view.active_processes or 1} processes"
+        rate = rate_in_words(limit.rate, limit.period_s)
+        reason = f"rate limit: {rate}, shared by {view.active_processes or 1} processes"
     return Rejection(view.tool_name, "closed", "pace", reason, turn.wait_s, generation=view.generation)
-
-
-def in_words(rate: float, period_s: float) -> str:
-    """Return a rate in words, such as ``100 calls per 60 s``."""
-    return f"{rate * period_s:.4g} calls per {period_s:.4g} s"
