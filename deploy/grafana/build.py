@@ -116,6 +116,8 @@ def build() -> dashboard.Dashboard:
         .with_panel(chart("Age of the fleet's state", "Seconds since the broker last answered.", "s", query("max by (instance) (switchgear_guard_fleet_age_seconds)", "{{instance}}")))
         .with_panel(chart("Events", "By result.", "cps", query("sum by (result) (rate(switchgear_emitter_events_total[$__rate_interval]))", "{{result}}")))
         .with_panel(chart("Events that wait", "In memory, and in the spool.", "short", query("sum(switchgear_emitter_buffered_events)", "memory"), query("sum(switchgear_spool_records)", "spool")))
+        .with_panel(chart("Calls that wait for their turn", "Seconds that calls waited in a second, by tool, the ten with the most.", "short", query("topk(10, sum by (tool) (rate(switchgear_guard_paced_wait_seconds_total[$__rate_interval])))", "{{tool}}")))
+        .with_panel(chart("Calls over a rate limit", "Those that waited, and those that were refused.", "cps", query("sum(rate(switchgear_guard_paced_waits_total[$__rate_interval]))", "waited"), query("sum(rate(switchgear_guard_paced_refusals_total[$__rate_interval]))", "refused")))
         .with_panel(chart("Changes of lists of tools", "Of lists that models had seen, in an hour. After each, the model's provider reads the whole prompt again.", "short", query("sum by (instance) (increase(switchgear_guard_tool_list_changes_total[1h]))", "{{instance}}"), stacked=True))
         .with_row(dashboard.Row("Workers"))
         .with_panel(chart("Events folded", "", "cps", query("sum by (instance) (rate(switchgear_worker_executions_total[$__rate_interval]))", "{{instance}}"), stacked=True))

@@ -469,6 +469,7 @@ class Switchgear(Calling, Lifetime, ForModels, FromEnv):
             fleet={} if self._follower is None else self._follower.table.states(),
             caller_errors=self._runtime.caller_errors.refusals,
             tool_list_changes=self._lists.changes,
+            paces={} if fleet is None else fleet.turns.status(),
         )
 
     def _look_at_calls(self) -> None:

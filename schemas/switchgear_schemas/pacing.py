@@ -51,6 +51,11 @@ def read_limit(text: str) -> StatedLimit:
     )
 
 
+def rate_in_words(rate: float, period_s: float) -> str:
+    """Return a rate in calls a second in words, such as ``100 calls per 60 s``."""
+    return f"{rate * period_s:.4g} calls per {period_s:.4g} s"
+
+
 class RateLimit(msgspec.Struct, frozen=True):
     """A limit of a tool: of the calls with one credential, or of all the others. Processes divide what is granted."""
 

@@ -59,7 +59,7 @@ def create_app(
     declared = [
         *console.routes,
         *Login(settings, sessions).routes,
-        *Reads(store, settings, console.components).routes,
+        *Reads(store, settings, console.components, console.fleet.limited).routes,
         *SqlRoute(store, settings).routes,
         *RetentionRoutes(store, settings).routes,
         *probes_of(store, registry, readiness).routes,

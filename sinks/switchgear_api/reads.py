@@ -10,8 +10,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from switchgear.follower.view import CircuitView
 from switchgear_api.answers import NotFoundError, json_answer
 from switchgear_api.console.components import Components
+from switchgear_api.limits import with_limits
 from switchgear_api.parameters import Parameters, query
 from switchgear_api.rights import Rights
 from switchgear_http.principal import Role
@@ -41,13 +43,21 @@ class Reads(Handlers):
         store: The store.
         settings: ``late_after_s`` and ``family_pattern`` are used.
         components: What is wrong with the system.
+        limited: Returns the circuits with rate limits by id, of all tools or of one.
     """
 
-    def __init__(self, store: Store, settings: Settings, components: Components) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        components: Components,
+        limited: Callable[[str | None], Mapping[str, CircuitView]],
+    ) -> None:
         self._store = store
         self._late_after_s = settings.late_after_s
         self._family_pattern = settings.family_pattern
         self._components = components
+        self._limited = limited
         self._circuits = CircuitsRepository(store)
 
     @route("GET", "/v1/tools", Role.READ, query("hours tenant"))
@@ -205,9 +215,12 @@ class Reads(Handlers):
         self, rights: Rights, sight: Sight, now: datetime, tool: str | None, *, refusing: bool = False
     ) -> list[Mapping[str, Any]]:
         """Return what the client sees of the circuits."""
-        circuits = await self._circuits.current(now - OPENS_WITHIN, tool, refusing=refusing)
+        stored = await self._circuits.current(now - OPENS_WITHIN, tool, refusing=refusing)
+        circuits: list[Mapping[str, Any]] = [*stored]
+        if rights.all_tenants:
+            circuits = with_limits(stored, self._limited(tool), only_stored=refusing)
         if rights.unrestricted:
-            return list(circuits)
+            return circuits
         return [sight.seen(each) for each in circuits if _sees(sight, each)]
 
     async def _local(self, now: datetime, tool_name: str | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from switchgear_cli.reads import problems
 from switchgear_cli.reads.formats import NOTHING, STATE_STYLES, ago, count, duration, moment, named, plain, share, state
+from switchgear_cli.reads.limits import limit_in_words
 from switchgear_cli.reads.responsive_table import Column, ResponsiveTable, name, number, time, words
 from switchgear_schemas.enums import REFUSING
 from switchgear_schemas.explain import explain, percent
@@ -182,7 +183,7 @@ def _circuit_rows(rows: Iterable[Answer], now: str) -> ResponsiveTable:
             count(each["opens"]),
             moment(each["last_opened_at"], now),
             moment(each["last_closed_at"], now),
-            _why_and_when(each, now, _of_tools(each, rows) if family else ""),
+            _why_and_when(each, now, _of_tools(each, rows) if family else limit_in_words(each, now)),
         )
     return table
 

@@ -19,7 +19,7 @@ from switchgear.guard.local_circuits import LocalBreakers, LocalCircuit
 from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import NO_CALLER, Caller, Rejection
 from switchgear.guard.reporter import Reporter
-from switchgear.guard.turns import AT_ONCE_S, refusal_of
+from switchgear.guard.turns import refusal_of
 from switchgear_schemas.circuit_ids import tool_circuit
 
 Decider = Callable[[Attempt], Rejection | Pending | None]
@@ -212,10 +212,11 @@ class CircuitDecision(Circuits):
         if view is None or not view.keeps_pace:
             return None
         turn = attempt.turn = fleet.turns.ask(view, attempt.caller)
-        if turn.wait_s < AT_ONCE_S:
+        if turn.wait_s == 0:
             return None
         refusal = refusal_of(view, turn)
         if fleet.turns.may_wait(turn, view) <= 0:
+            fleet.turns.refused(turn)
             return refusal
         fleet.refusals.refused(refusal, caller=attempt.caller, waits=True)
         return self._waiting(attempt, view)
@@ -232,6 +233,7 @@ class CircuitDecision(Circuits):
                 self._give_back(attempt)
                 return fleet.rejection(refusing, attempt.tool)
         if view is None or fleet.turns.look(turn, view) == 0:
+            fleet.turns.waited(turn)
             return self._permit(attempt)
         if fleet.turns.may_wait(turn, view) > 0:
             return self._waiting(attempt, view)
@@ -239,9 +241,13 @@ class CircuitDecision(Circuits):
 
     def end_wait(self, attempt: Attempt, view: CircuitView) -> Rejection:
         """Refuse a call that waits for its turn."""
-        assert attempt.turn is not None  # it waits for it
+        turn = attempt.turn
+        assert turn is not None  # it waits for it
+        assert self.fleet is not None  # which knows the limit
+        self.fleet.turns.waited(turn)
+        self.fleet.turns.refused(turn)
         self._give_back(attempt)
-        return refusal_of(view, attempt.turn)
+        return refusal_of(view, turn)
 
     def _waiting(self, attempt: Attempt, view: CircuitView) -> PendingTurn:
         fleet, turn = self.fleet, attempt.turn

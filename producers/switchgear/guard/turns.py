@@ -19,15 +19,13 @@ from switchgear.guard.rejections import Caller, Rejection
 from switchgear.pacing.share import Bucket, credit_of, share_of
 from switchgear.runtime.fork import call_in_child
 from switchgear_schemas.circuit_ids import tool_circuit
-from switchgear_schemas.pacing import DEMAND_S
+from switchgear_schemas.pacing import DEMAND_S, rate_in_words
 
 if TYPE_CHECKING:
     from switchgear.follower.base import Follower
 
 RECENT_S: Final = 120.0
 """A process that asked for a call within so long may have one call left over."""
-AT_ONCE_S: Final = 1e-6
-"""A shorter wait is none: sums of two clocks are off by so much."""
 
 
 class Turn(msgspec.Struct, eq=False):
@@ -56,13 +54,34 @@ class Turn(msgspec.Struct, eq=False):
                 pace.note(second, 1)
 
 
+class PaceStatus(msgspec.Struct, frozen=True):
+    """What this process does by the limits of one tool, of all credentials together.
+
+    Attributes:
+        share: Calls a second that it may make now. None: no limit is known.
+        waiting: Calls that wait for their turn now.
+        waited: Calls so far that waited for their turn, made or not.
+        waited_s: How long they waited, in seconds.
+        refused: Calls so far that were refused because their turn came too late.
+    """
+
+    share: float | None = None
+    waiting: int = 0
+    waited: int = 0
+    waited_s: float = 0.0
+    refused: int = 0
+
+
 class ToolPace:
     """What this process knows of the pace of one tool, of the calls with one credential or of all others.
 
     ``credential`` is the one whose limit it is; empty: of all others.
     """
 
-    __slots__ = ("asked_at", "bucket", "credential", "demand", "limit", "lock", "processes", "unsaid", "waiting")
+    __slots__ = (
+        *("asked_at", "bucket", "credential", "demand", "limit", "lock", "processes", "refused", "stale", "unsaid"),
+        *("waited", "waited_s", "waiting"),
+    )
 
     def __init__(self, credential: str = "") -> None:
         self.credential = credential
@@ -70,6 +89,8 @@ class ToolPace:
         self.bucket: Bucket | None = None
         self.limit: LimitView | None = None
         """That of the last record, by which the bucket runs."""
+        self.stale = False
+        """Whether it runs by less, because that record may be outdated."""
         self.processes = 1
         self.demand: dict[int, int] = {}
         """Calls that this process said it asked for, by second of the broker's clock."""
@@ -79,6 +100,8 @@ class ToolPace:
         """When a call was last asked for."""
         self.waiting: dict[Turn, Future[None]] = {}
         """Done with the next record, in the order of the calls that wait."""
+        self.waited = self.refused = 0
+        self.waited_s = 0.0
 
     def say(self, second: int) -> int:
         """Return how many calls were asked for since this was last called, to be sent in an event now."""
@@ -99,7 +122,7 @@ class ToolPace:
         if limit is None:
             self.bucket = self.limit = None
             return
-        if limit is self.limit and not stale:
+        if limit is self.limit and not stale and not self.stale:
             return
         until, processes = int(limit.until), view.active_processes or 1
         asked = limit.asked / DEMAND_S
@@ -113,7 +136,7 @@ class ToolPace:
             self.bucket = Bucket(now, share, min(1.0, credit))
         resumes = 0.0 if limit.paused_until is None else limit.paused_until - ahead
         self.bucket.set_rate(now, share, credit, resumes)
-        self.limit, self.processes = limit, processes
+        self.limit, self.processes, self.stale = limit, processes, stale
 
     def wake(self) -> None:
         """Let those that wait look again."""
@@ -171,8 +194,6 @@ class Turns:
             self._follow(pace, view)
             turn.waited_s = self._clock() - turn.asked_at
             turn.wait_s = 0.0 if pace.bucket is None else pace.bucket.wait_s(self._clock(), turn.place)
-            if turn.wait_s < AT_ONCE_S:
-                turn.wait_s = 0.0
             return turn.wait_s
 
     def may_wait(self, turn: Turn, view: CircuitView) -> float:
@@ -205,6 +226,22 @@ class Turns:
             pace.waiting.pop(turn, None)
             if pace.bucket is not None and turn.place:
                 pace.bucket.leave(turn.place)
+
+    def waited(self, turn: Turn) -> None:
+        """Count a call that waits no more."""
+        if turn.waited_s > 0:
+            with turn.pace.lock:
+                turn.pace.waited += 1
+                turn.pace.waited_s += turn.waited_s
+
+    def refused(self, turn: Turn) -> None:
+        """Count a call whose turn comes too late."""
+        with turn.pace.lock:
+            turn.pace.refused += 1
+
+    def status(self) -> dict[str, PaceStatus]:
+        """Return what this process does now, by tool."""
+        return {tool: _status(list(paces.values())) for tool, paces in list(self.paces.items())}
 
     def say(self, pace: ToolPace) -> int:
         """Return how many calls an event says now that were asked for."""
@@ -239,15 +276,22 @@ class Turns:
             paces.clear()
 
 
+def _status(paces: list[ToolPace]) -> PaceStatus:
+    buckets = [bucket for pace in paces if (bucket := pace.bucket) is not None]
+    return PaceStatus(
+        sum(bucket.rate for bucket in buckets) if buckets else None,
+        sum(len(bucket.queue) for bucket in buckets),
+        sum(pace.waited for pace in paces),
+        sum(pace.waited_s for pace in paces),
+        sum(pace.refused for pace in paces),
+    )
+
+
 def refusal_of(view: CircuitView, turn: Turn) -> Rejection:
     """Return the refusal of a call whose turn comes too late."""
     limit = view.limit_of(turn.pace.credential)
     reason = "rate limit"
     if limit is not None:
-        reason = f"rate limit: {in_words(limit.rate, limit.period_s)}, shared by {view.active_processes or 1} processes"
+        rate = rate_in_words(limit.rate, limit.period_s)
+        reason = f"rate limit: {rate}, shared by {view.active_processes or 1} processes"
     return Rejection(view.tool_name, "closed", "pace", reason, turn.wait_s, generation=view.generation)
-
-
-def in_words(rate: float, period_s: float) -> str:
-    """Return a rate in words, such as ``100 calls per 60 s``."""
-    return f"{rate * period_s:.4g} calls per {period_s:.4g} s"

@@ -15,6 +15,8 @@ CREDIT: Final = 0.03
 """Share of a period's calls that a process may make at once after it made none."""
 LITTLE: Final = 0.5
 """A limit is used little if the processes ask for less than this share of it."""
+AT_ONCE_S: Final = 1e-6
+"""A shorter wait is none: sums of many parts, and of two clocks, are off by so much."""
 _ROUNDING: Final = 1e-9
 """Of a call, which sums of many parts are off by."""
 
@@ -107,10 +109,11 @@ class Bucket:
             return 0.0
         missing = self.gone + ahead + 1 - self.accrued
         wait_s = max(0.0, self.resumes - now) + (missing / self.rate if missing > _ROUNDING else 0.0)
-        if wait_s <= 0:
-            del self.queue[ahead]
-            self.gone += 1
-        return wait_s
+        if wait_s >= AT_ONCE_S:
+            return wait_s
+        del self.queue[ahead]
+        self.gone += 1
+        return 0.0
 
     def leave(self, place: int) -> None:
         """Give a place back whose call isn't made: those behind it move up."""

@@ -5,8 +5,9 @@ Needs ``prometheus-client`` (extra ``prometheus``).
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter as Tally
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 from switchgear.arguments import impossible
@@ -15,6 +16,7 @@ from switchgear.emitter.status import EmitterStatus, SpoolStatus
 from switchgear.follower.status import FollowerStatus
 from switchgear.guard.fleet_state import GuardMode
 from switchgear.guard.rejections import Rejection
+from switchgear.guard.turns import PaceStatus
 from switchgear.telemetry.hooks import CallOutcome, CircuitChange, Hooks
 from switchgear.telemetry.labels import BoundedLabels
 from switchgear.telemetry.registry import BUILD, BUILD_TEXT, own_version
@@ -110,6 +112,7 @@ def _readings(status: SwitchgearStatus) -> Iterator[_Reading]:
         yield from _emitter(status.emitter)
         if status.emitter.spool is not None:
             yield from _spool(status.emitter.spool)
+    yield from _paces(status.paces)
     yield _Reading("switchgear_guard_hook_failures_total", "Exceptions of hooks.", status.hook_failures)
     changes = status.tool_list_changes
     yield _Reading("switchgear_guard_tool_list_changes_total", "Changes of lists of tools shown to models.", changes)
@@ -125,6 +128,22 @@ def _circuits(source: str, states: Mapping[str, CircuitState]) -> Iterator[_Read
     listed = [each for each in states.items() if each[1] != "closed"][:MOST_CIRCUITS]
     by_name = dict.fromkeys(listed, 1)
     yield _Reading(f"{name}_state", "1 for each circuit that isn't closed.", by_name, ("circuit", "state"))
+
+
+def _paces(paces: Mapping[str, PaceStatus]) -> Iterator[_Reading]:
+    listed = dict(itertools.islice(paces.items(), MOST_TOOLS))
+
+    def reading(name: str, text: str, value: Callable[[PaceStatus], float]) -> _Reading:
+        return _Reading(
+            f"switchgear_guard_paced_{name}", text, {(tool,): value(each) for tool, each in listed.items()}, ("tool",)
+        )
+
+    yield reading(
+        "share", "Calls a second that this process may make by the tool's rate limit.", lambda each: each.share or 0.0
+    )
+    yield reading("waits_total", "Calls that waited for their turn.", lambda each: each.waited)
+    yield reading("wait_seconds_total", "Seconds that calls waited for their turn.", lambda each: each.waited_s)
+    yield reading("refusals_total", "Calls refused because their turn came too late.", lambda each: each.refused)
 
 
 def _follower(status: FollowerStatus) -> Iterator[_Reading]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from switchgear.emitter.status import EmitterStatus
 from switchgear.follower.status import FollowerStatus
 from switchgear.guard.fleet_state import GuardMode
+from switchgear.guard.turns import PaceStatus
 from switchgear_schemas.enums import CircuitState
 
 
@@ -35,6 +36,9 @@ class SwitchgearStatus:
     """The number of calls refused because the tool had rejected the caller's last calls."""
     tool_list_changes: int = 0
     """How often a list of tools that a model had seen changed. Each change makes the model's provider read the whole prompt again."""
+
+    paces: Mapping[str, PaceStatus] = field(default_factory=dict)
+    """What this process does by the rate limits that the fleet keeps, by tool."""
 
     @property
     def degraded(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ import { Outcomes } from "./emitter/outcomes.js";
 import { SwitchgearError } from "./errors.js";
 import { checkStateMaxAge, Follower, type OnStateUnavailable } from "./fleet/follower.js";
 import { CircuitTable } from "./fleet/table.js";
+import type { Credentials } from "./guard/credentials.js";
 import { FleetCircuits } from "./guard/fleet-circuits.js";
 import { GatewayHttp, type Fetch, type TokenSource } from "./wire/http.js";
 import { sendLast } from "./wire/last-requests.js";
@@ -27,6 +28,11 @@ export interface ConnectionOptions {
   readonly token?: string | TokenSource | undefined;
   /** The name of this service, on every event. */
   readonly service?: string | undefined;
+  /**
+   * The `parameters_key` of the other processes: a secret of the deployment, 1 to 64 bytes. With it, events carry a keyed hash of the call's
+   * credential, if the tool rejected it or the fleet keeps the tool's rate limit. So the fleet knows one credential in several processes.
+   */
+  readonly parametersKey?: string | Uint8Array | undefined;
   /** Follow only the circuits of these tools, such as `mcp:github:*`. */
   readonly tools?: string | undefined;
   /** The longest time that the first call waits for the fleet's circuits, in seconds. With 0, first calls may go to tools that are open. */
@@ -74,15 +80,20 @@ export class Connection {
   constructor(
     options: ConnectionOptions,
     includeLastError: boolean,
+    credentials: Credentials,
     private readonly clock: Clock,
     private readonly warnings: Warnings,
   ) {
+    this.#waitUntil = options.waitUntil;
+    this.#background = options.waitUntil === undefined && !endsIoWithRequest();
     const settings = {
       onStateUnavailable: options.onStateUnavailable ?? "last_known",
       stateMaxAgeS: options.stateMaxAgeS ?? 300,
       probeWaitS: options.probeWaitS ?? 1,
       fleetSilenceS: options.fleetSilenceS ?? 30,
       includeLastError,
+      credentialOf: credentials.sharedOf,
+      background: this.#background,
     } as const;
     const { bufferSize = 10_000, startWaitS = 0, exitWaitS = 1 } = options;
     const { probeWaitS, fleetSilenceS } = settings;
@@ -101,8 +112,6 @@ export class Connection {
     if (!(Number.isInteger(bufferSize) && bufferSize >= 1)) {
       throw new SwitchgearError(`bufferSize is ${String(bufferSize)}.`, "Use a whole number of at least 1.");
     }
-    this.#waitUntil = options.waitUntil;
-    this.#background = options.waitUntil === undefined && !endsIoWithRequest();
     this.#startWaitS = startWaitS;
     this.#exitWaitS = exitWaitS;
     this.#http = new GatewayHttp(options.url, options.token, options.fetch);

@@ -13,8 +13,11 @@ const SESSION_ADVICE = "Do not call any tool again in this session; finish with 
 
 export type { CircuitScope };
 
-/** What refused: this process's circuit, the fleet's, a limit of the session, or the caller's credential, which the tool rejected. */
-export type RefusalSource = "local" | "fleet" | "session" | "credential";
+/**
+ * What refused: this process's circuit, the fleet's, a limit of the session, the caller's credential, which the tool rejected, or the tool's
+ * rate limit (`pace`), which the fleet keeps.
+ */
+export type RefusalSource = "local" | "fleet" | "session" | "credential" | "pace";
 
 /** Why a call must not be made. */
 export interface RejectionValues {
@@ -99,16 +102,21 @@ export class Rejection implements RejectionValues {
       const times = this.failures > 1 ? `${this.failures} times in a row` : "once";
       return `Your credentials for ${server}the tool ${tool} were rejected ${times}, so it was not called. ${CREDENTIAL_ADVICE}`;
     }
+    if (this.source === "pace") {
+      const instead = this.#instead();
+      return `The tool ${tool}${about} was not called: its rate limit is used up. ${this.#when("it")}${instead}`;
+    }
     const recovers = this.state === "closed";
     const words = [recovers ? this.#recovering(tool, family, about) : this.#unavailable(tool, family, about)];
     words.push(
       ...this.#why(),
       recovers ? "Try again shortly." : this.#when(family === null ? `it${about} again` : `any tool of ${family}`),
     );
-    if (this.fallback !== null) {
-      words.push(`Use ${nameForModel(this.fallback)} instead.`);
-    }
-    return words.join(" ");
+    return words.join(" ") + this.#instead();
+  }
+
+  #instead(): string {
+    return this.fallback === null ? "" : ` Use ${nameForModel(this.fallback)} instead.`;
   }
 
   /** Return the same refusal with the name of a tool to use instead. */

@@ -11,12 +11,14 @@ import type { GuardMode } from "./fleet/table.js";
 import { Gear } from "./gear.js";
 import { callerOf, type CallerIds } from "./guard/caller.js";
 import type { CallContext } from "./guard/calls.js";
+import { Credentials, keyOf } from "./guard/credentials.js";
 import { Decision } from "./guard/decision.js";
 import { FallbackMap, type Chains } from "./guard/fallback.js";
 import { LocalCircuits, localPolicy, notClosed, type LocalPolicies } from "./guard/local-circuits.js";
 import { LocalFamilies } from "./guard/local-families.js";
 import type { Guarded } from "./guard/options.js";
 import { Reporter } from "./guard/permit.js";
+import type { PaceStatus } from "./guard/turns.js";
 import { SessionLimits, type SessionOptions, type SessionStatus, type Usage } from "./guard/session-limits.js";
 import {
   messageOf,
@@ -80,6 +82,8 @@ export interface SwitchgearStatus {
   readonly local: Readonly<Record<string, CircuitState>>;
   /** How often a list of tools that a model had seen changed. Each change makes its provider read the whole prompt again. */
   readonly toolListChanges: number;
+  /** What the process does by the rate limits that the fleet keeps, by tool. */
+  readonly paces: Readonly<Record<string, PaceStatus>>;
 }
 
 /**
@@ -116,12 +120,13 @@ export class Switchgear extends Gear {
     );
     this.#familyOf = familyFinder(options.familyPattern ?? DEFAULT_FAMILY_PATTERN);
     this.#board = new NoticeBoard(this.#clock, this.#familyOf);
+    const credentials = new Credentials(options.url === undefined ? undefined : keyOf(options.parametersKey));
     this.#connection =
       options.url === undefined
         ? null
-        : new Connection(options, options.includeLastError === true, this.#clock, this.#warnings);
+        : new Connection(options, options.includeLastError === true, credentials, this.#clock, this.#warnings);
     const fleet = this.#connection?.fleet ?? null;
-    const reporter = new Reporter(this.#clock, fleet, this.#warnings, options.classify, options.redact);
+    const reporter = new Reporter(this.#clock, fleet, credentials, this.#warnings, options.classify, options.redact);
     const local = this.#circuits();
     const families = new LocalFamilies(
       local,
@@ -223,6 +228,7 @@ export class Switchgear extends Gear {
       follower: this.#connection?.follower.status() ?? null,
       local: notClosed([...local.all(), ...(families?.all() ?? [])]),
       toolListChanges: this.context.lists.changes,
+      paces: this.#connection?.fleet.turns.status() ?? {},
     };
   }
 

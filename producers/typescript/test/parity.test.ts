@@ -30,6 +30,8 @@ import { retryAfterIn, waitInData } from "../src/classify/waits.js";
 import { circuitId, readCircuitId, type CircuitScope } from "../src/circuit-ids.js";
 import { familyFinder } from "../src/families.js";
 import { readView } from "../src/fleet/view.js";
+import { callerOf } from "../src/guard/caller.js";
+import { Credentials, keyOf } from "../src/guard/credentials.js";
 import { hostOf, targetOf } from "../src/guard/targets.js";
 import { noticeOf } from "../src/prompts/notice.js";
 import { listedName } from "../src/prompts/tool-name.js";
@@ -50,6 +52,8 @@ interface Answers {
   kinds: [Status, ErrorClass | null, string, string][];
   rejections: [Record<string, unknown>, string][];
   tool_failures: [Record<string, unknown>, Record<string, unknown>][];
+  credentials: [string, string, string][];
+  limits: [string, boolean][];
   notices: [{ tool: string; instead?: string[]; family?: boolean }[], string][];
   messages: [string, string][];
   lines: [string, number, string][];
@@ -343,6 +347,24 @@ describe("the same answers as the Python client", () => {
     for (const [cause, words] of answers.causes) {
       const record = { circuit_id: "t", tool_name: "t", state: "open", version: 1, generation: 1, cause };
       assert.equal(readView(record)?.reason, words);
+    }
+  });
+
+  it("a credential has the same hash, with the same key", () => {
+    for (const [key, credential, hash] of answers.credentials) {
+      const found = new Credentials(keyOf(key));
+      assert.equal(found.sharedOf(callerOf({ credential })), credential === "" ? "" : hash, credential.slice(0, 80));
+    }
+  });
+
+  it("a text states a limit, or none", () => {
+    for (const [text, isLimit] of answers.limits) {
+      const policy = (): unknown => policyOf({ pace_limit: text });
+      if (isLimit) {
+        policy();
+      } else {
+        assert.throws(policy, /pace_limit/, JSON.stringify(text));
+      }
     }
   });
 

@@ -77,6 +77,13 @@ class ConsoleCircuits:
         rows = await self._repository.current(utc_now() - timedelta(hours=24))
         return {row["circuit_id"]: stored_record(row) for row in rows}
 
+    def limited(self, tool: str | None = None) -> Mapping[str, CircuitView]:
+        """Return the circuits with rate limits by id, of all tools or of one. None while Kafka doesn't answer."""
+        if self._follower is None or not self.fresh:
+            return {}
+        views = self._follower.table.snapshot()
+        return {name: view for name, view in views.items() if view.pace is not None and tool in {None, view.tool_name}}
+
     async def find(self, circuit_id: str) -> CircuitView | None:
         """Return one circuit; None if it has no record."""
         return (await self.all()).get(circuit_id)

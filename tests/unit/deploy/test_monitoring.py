@@ -20,6 +20,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from switchgear import Switchgear
+from switchgear.guard.turns import PaceStatus
 from switchgear.telemetry.prometheus import CallCounts, SwitchgearCollector
 from switchgear.telemetry.registry import process_registry
 from switchgear_alerts.metrics import AlertsMetrics
@@ -65,8 +66,8 @@ def registries(folder: Path) -> Iterator[CollectorRegistry]:
         status = gear.status()
         assert status.follower is not None
         heard = replace(
-            status, follower=replace(status.follower, age_s=1.0, lag=0)
-        )  # as after the broker's first answer
+            status, follower=replace(status.follower, age_s=1.0, lag=0), paces={"search": PaceStatus()}
+        )  # as after the broker's first answer, which had a rate limit
         with mock.patch.object(Switchgear, "status", return_value=heard):
             service.register(SwitchgearCollector(gear))
             yield service

@@ -12,6 +12,8 @@ export type ErrorClass =
   | "policy"
   | "unknown";
 export type Mode = "enforce" | "metrics_only" | "forced_open" | "disabled";
+/** Whether the rate that a tool takes is ignored, learned and shown, or kept. */
+export type PaceMode = "off" | "learn" | "enforce";
 /** What a policy keeps a circuit for. */
 export type Scope = "tool" | "user" | "session" | "tenant";
 
@@ -108,6 +110,12 @@ export interface Policy {
   readonly mode: Mode;
   /** Tools to use instead, in order. */
   readonly fallback: readonly string[];
+  /** The rate that the tool takes. Only the fleet's policies keep it: a process alone has no pace. */
+  readonly pace: PaceMode;
+  /** That rate, if you know it: `100/min`, `10/s`, `5/10s`. Null: it is learned. */
+  readonly pace_limit: string | null;
+  /** Longest wait of a call for its turn. */
+  readonly pace_wait_s: number;
 }
 
 /** Some of the rules. The defaults hold for the others. */
@@ -145,6 +153,9 @@ const DEFAULTS: Policy = {
   target: null,
   mode: "enforce",
   fallback: [],
+  pace: "learn",
+  pace_limit: null,
+  pace_wait_s: 5,
 };
 const CUSUM_DEFAULTS: Cusum = {
   tolerable_failure_rate: 0.1,
@@ -157,6 +168,8 @@ const MAY_BE_OFF: readonly string[] = [
   "consecutive_auth_failures",
   ...Object.entries(DEFAULTS).flatMap(([key, value]) => (value === null ? [key] : [])),
 ];
+const LIMIT = /^[1-9][0-9]{0,8}\/([1-9][0-9]{0,3})?(s|min|h)$/;
+const UNITS: Record<string, number> = { s: 1, min: 60, h: 3600 };
 const TARGET = /^[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*){0,4}$/;
 
 /** The limits of each number: whole or not, from, to. */
@@ -181,6 +194,7 @@ const NUMBERS: Record<string, readonly [whole: boolean, least: number, most: num
   minimum_reporters: [true, 1, 64],
   minimum_tools: [true, 1, 64],
   recovery_ramp_step_s: [false, 1e-9, 31_536_000],
+  pace_wait_s: [false, 0, 600],
 };
 const CHOICES: Record<string, readonly unknown[]> = {
   sliding_window_type: ["time", "count"],
@@ -188,6 +202,7 @@ const CHOICES: Record<string, readonly unknown[]> = {
   scope: ["tool", "user", "session", "tenant"],
   mode: ["enforce", "metrics_only", "forced_open", "disabled"],
   honor_retry_after: [true, false],
+  pace: ["off", "learn", "enforce"],
 };
 
 /**
@@ -247,9 +262,20 @@ function check(key: string, value: unknown): void {
       "Use the name of an argument, or up to 5 names with dots between them of which the last may be host, such as url.host.",
     );
   }
+  if (key === "pace_limit" && !isLimit(value)) {
+    throw new SwitchgearError(
+      `pace_limit is ${String(value)}.`,
+      "Use calls and a period of a day at most, such as 100/min, 10/s, 5/10s or 1000/h.",
+    );
+  }
   if (key === "fallback" && !(Array.isArray(value) && value.every((each) => typeof each === "string" && each !== ""))) {
     throw new SwitchgearError(`fallback is ${String(value)}.`, "Use a list of tools' names.");
   }
+}
+
+function isLimit(value: unknown): boolean {
+  const [, count = "1", unit = ""] = LIMIT.exec(typeof value === "string" ? value : "") ?? [];
+  return Number(count) * (UNITS[unit] ?? Infinity) <= 86_400;
 }
 
 function contradiction(policy: Policy): string | null {

@@ -15,8 +15,9 @@ const BY_SOURCE: Record<RefusalSource, readonly [string, string]> = {
   fleet: ["reliability", "circuit_open"],
   session: ["governance", "session_exhausted"],
   credential: ["governance", "auth_required"],
+  pace: ["reliability", "paced"],
 };
-const REFUSALS = ["circuit_open", "session_exhausted", "duplicate_call", "caller_errors"];
+const REFUSALS = ["circuit_open", "session_exhausted", "duplicate_call", "caller_errors", "paced"];
 /** Codes that the draft recommends and that say more than their class. */
 const BY_CODE: Record<string, ErrorClass> = {
   "capability invalid_input": "invalid_input",
@@ -84,7 +85,7 @@ const REFUSAL = new RegExp(
     String.raw`\(circuit (?:open|half open|forced open)\)\. ` +
     String.raw`|\bThe (?:tool|server) [^\n]{1,200}? is recovering(?: for [^\n]{1,100}?)?, and only some calls are let through\. This one was not\b` +
     String.raw`|\bThe tool [^\n]{1,100}? was not called: [^\n]{0,420}?\. ` +
-    String.raw`Do not (?:call any tool again in this session; finish|repeat this call; use|call it again now; go on without it)\b` +
+    String.raw`Do not (?:call any tool again in this session; finish|repeat this call; use|call it again now; go on without it|call it within the next)\b` +
     String.raw`|\bYour last (?:call|[0-9]{1,9} calls) of [^\n]{1,205}? (?:was|were) rejected[^\n]{0,320}?\. ` +
     String.raw`Change the arguments or use another tool\.` +
     String.raw`|\bYour credentials for (?:the server [^\n]{1,100}? of )?the tool [^\n]{1,100}? were rejected ` +

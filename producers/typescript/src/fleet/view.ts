@@ -11,6 +11,24 @@ export interface LeaseView {
   readonly expiresAt: number;
 }
 
+/** Seconds in which a record counts the calls that were asked for. */
+export const DEMAND_S = 5;
+
+/** A rate limit of a tool: of the calls with one credential, or of all others. */
+export interface LimitView {
+  readonly credential: string;
+  /** Calls a second that the tool takes. */
+  readonly rate: number;
+  /** Calls a second that the processes divide now. */
+  readonly granted: number;
+  readonly periodS: number;
+  /** Calls that processes asked for in the seconds before `until`. */
+  readonly asked: number;
+  readonly until: number;
+  /** Until when the tool asked to wait. Null: it takes calls. */
+  readonly pausedUntil: number | null;
+}
+
 export interface CircuitView {
   readonly circuitId: string;
   /** Name of the tool. Of a family's circuit: the family. */
@@ -38,6 +56,17 @@ export interface CircuitView {
   readonly target: string | null;
   /** Calls that run longer are overdue. Null if the fleet knows no limit. */
   readonly overdueAfterMs: number | null;
+  /** Calls a second that the tool takes. Null if no limit is known. */
+  readonly admittedRate: number | null;
+  /** Processes that called the tool within the last minute. Null if they aren't counted. */
+  readonly activeProcesses: number | null;
+  /** `off`, `learn` or `enforce`. Null if no limit is known. */
+  readonly pace: string | null;
+  /** The longest wait of a call for its turn. */
+  readonly paceWaitS: number;
+  readonly limits: readonly LimitView[];
+  /** Processes keep the tool's limits. */
+  readonly keepsPace: boolean;
   /** Permit every call, as far as the fleet decides. */
   readonly passes: boolean;
   /** Permit the admitted share of the calls. */
@@ -50,6 +79,7 @@ export interface CircuitView {
 
 const STATES: readonly string[] = ["closed", "open", "half_open", "forced_open", "disabled", "metrics_only"];
 const SCOPES: readonly string[] = ["tool", "user", "session", "tenant", "target", "family"];
+const PACES: readonly string[] = ["off", "learn", "enforce"];
 const NOT_ENFORCED: readonly string[] = ["metrics_only", "disabled"];
 
 /** Return a circuit from its record in JSON, or null if it isn't one. Unknown fields are skipped. */
@@ -66,6 +96,10 @@ export function readView(record: unknown): CircuitView | null {
   const scope = record["scope"] ?? "tool";
   const share = record["admitted_share"] ?? 1;
   if (!SCOPES.includes(scope as string) || typeof share !== "number" || !(share > 0 && share <= 1)) {
+    return null;
+  }
+  const pace = paceIn(record);
+  if (pace === null) {
     return null;
   }
   const cause = isRecord(record["cause"]) ? record["cause"] : null;
@@ -96,6 +130,7 @@ export function readView(record: unknown): CircuitView | null {
     admittedShare: share,
     target: typeof record["target"] === "string" ? record["target"] : null,
     overdueAfterMs: typeof record["overdue_after_ms"] === "number" ? record["overdue_after_ms"] : null,
+    ...pace,
   });
 }
 
@@ -122,15 +157,73 @@ export function denial(circuitId: string): CircuitView {
     admittedShare: 1,
     target: null,
     overdueAfterMs: null,
+    ...NOT_PACED,
   });
 }
 
-function withDecision(fields: Omit<CircuitView, "passes" | "recovers" | "overrides" | "forced">): CircuitView {
+/** Return the limit of the calls with a credential. */
+export function limitOf({ limits }: CircuitView, credential: string): LimitView | null {
+  return limits.find((each) => each.credential === credential) ?? limits.find((each) => each.credential === "") ?? null;
+}
+
+type Pace = Pick<CircuitView, "admittedRate" | "activeProcesses" | "pace" | "paceWaitS" | "limits">;
+const NOT_PACED: Pace = { admittedRate: null, activeProcesses: null, pace: null, paceWaitS: 0, limits: [] };
+
+/** Return what a record says of the pace of its tool. Null if it is impossible. */
+function paceIn(record: Readonly<Record<string, unknown>>): Pace | null {
+  const { admitted_rate: rate = null, active_processes: processes = null, pace = null } = record;
+  const counted = processes === null || (Number.isInteger(processes) && (processes as number) >= 1);
+  if (!counted || !(rate === null || Number.isFinite(rate))) {
+    return null;
+  }
+  const known = { admittedRate: rate as number | null, activeProcesses: processes as number | null };
+  if (pace === null) {
+    return { ...NOT_PACED, ...known };
+  }
+  const { mode, wait_s: waitS = 0, limits = [] } = isRecord(pace) ? pace : {};
+  const found = Array.isArray(limits) ? limits.map(limitIn) : [null];
+  if (!PACES.includes(mode as string) || !isAtLeast0(waitS) || found.includes(null)) {
+    return null;
+  }
+  return { ...known, pace: mode as string, paceWaitS: waitS, limits: found as LimitView[] };
+}
+
+function limitIn(limit: unknown): LimitView | null {
+  const {
+    credential = "",
+    rate,
+    granted,
+    period_s: periodS,
+    asked,
+    until,
+    paused_until: paused = null,
+  } = isRecord(limit) ? limit : {};
+  const at = instant(until);
+  const pausedUntil = instant(paused);
+  const possible =
+    typeof credential === "string" &&
+    [rate, granted, periodS].every((each) => isAtLeast0(each) && each > 0) &&
+    isAtLeast0(asked) &&
+    Number.isInteger(asked) &&
+    (paused === null || pausedUntil !== null);
+  return !possible || at === null
+    ? null
+    : ({ credential, rate, granted, periodS, asked, until: at, pausedUntil } as LimitView);
+}
+
+function isAtLeast0(value: unknown): value is number {
+  return Number.isFinite(value) && (value as number) >= 0;
+}
+
+function withDecision(
+  fields: Omit<CircuitView, "passes" | "recovers" | "overrides" | "forced" | "keepsPace">,
+): CircuitView {
   const overrides = NOT_ENFORCED.includes(fields.mode) || NOT_ENFORCED.includes(fields.state);
   const forced = !overrides && (fields.mode === "forced_open" || fields.state === "forced_open");
   const closed = fields.state === "closed" && !forced;
   const passes = overrides || (closed && fields.admittedShare === 1);
-  return { ...fields, passes, recovers: closed && !passes, overrides, forced };
+  const keepsPace = fields.pace === "enforce" && !overrides;
+  return { ...fields, keepsPace, passes, recovers: closed && !passes, overrides, forced };
 }
 
 function causeInWords(cause: Readonly<Record<string, unknown>>): string {

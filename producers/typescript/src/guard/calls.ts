@@ -211,7 +211,7 @@ async function fallBack(
   const isOpen = (tool: string): boolean => tool === refusal.tool || context.decision.isOpen(tool, caller);
   for (const name of chain.length === 0 ? [] : candidates([refusal.tool, ...chain], isOpen)) {
     if (name === refusal.tool) {
-      if (refusal.state === "forced_open") {
+      if (refusal.state === "forced_open" || refusal.source === "pace") {
         break;
       }
       const permit = context.decision.unguarded(name, caller, args); // every circuit is open: a call is no worse than none

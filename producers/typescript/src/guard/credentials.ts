@@ -9,6 +9,7 @@ import { Breaker } from "../breaker/breaker.js";
 import { policyOf, type ErrorClass, type Policy } from "../breaker/policy.js";
 import { PASSING } from "../breaker/states.js";
 import type { BreakerPermit, BreakerRejection, ResultKind, Status } from "../breaker/values.js";
+import { SwitchgearError } from "../errors.js";
 import { Rejection } from "../rejection.js";
 import { saltedHash, type SaltedHash } from "../text/salted-hash.js";
 import type { Caller } from "./caller.js";
@@ -57,15 +58,36 @@ function limitOf({ breaker }: LocalCircuit): number | null {
   return off ? null : breaker.policy.consecutive_auth_failures;
 }
 
+/** @throws SwitchgearError The key is too short or too long. */
+export function keyOf(key: string | Uint8Array | undefined): Uint8Array | undefined {
+  const bytes = typeof key === "string" ? new TextEncoder().encode(key) : key;
+  if (bytes !== undefined && !(bytes instanceof Uint8Array && bytes.length >= 1 && bytes.length <= 64)) {
+    throw new SwitchgearError("parametersKey is impossible.", "Use 1 to 64 bytes.");
+  }
+  return bytes;
+}
+
 /** Counts rejected calls by tool and credential, and refuses. */
 export class Credentials {
   /** By name. Those that were used longest ago come first. */
   readonly #runs = new Map<string, Run>();
 
+  readonly #salted: SaltedHash;
+  /** Whether other processes of the deployment have the same hashes. */
+  readonly shared: boolean;
+
+  /** @param key What hashes are salted with. Without it, by chance, so that no other process has the same. */
   constructor(
-    private readonly salted: SaltedHash = saltedHash(),
+    key?: Uint8Array,
     private readonly most: number = MOST_RUNS,
-  ) {}
+  ) {
+    this.#salted = saltedHash(key);
+    this.shared = key !== undefined;
+  }
+
+  /** Return by what other processes know the credential of a call. Empty if there is none, or if they have other hashes. */
+  readonly sharedOf = (caller: Caller): string =>
+    this.shared && caller.credential !== "" ? this.holderOf(caller) : "";
 
   /** Nearly always 0: look before you ask. */
   get size(): number {
@@ -79,7 +101,7 @@ export class Credentials {
       ["session", caller.sessionId],
       ["user", caller.userId],
     ].find(([, text]) => text !== "");
-    return found === undefined ? "" : this.salted(`${found[0]} ${found[1]!.slice(0, MOST_HASHED)}`);
+    return found === undefined ? "" : this.#salted(`${found[0]} ${found[1]!.slice(0, MOST_HASHED)}`);
   }
 
   /**

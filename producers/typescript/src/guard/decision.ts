@@ -13,6 +13,7 @@ import type { LocalCircuit, LocalCircuits } from "./local-circuits.js";
 import type { LocalFamilies } from "./local-families.js";
 import { limitsOf } from "./overdue.js";
 import { Permit, type FamilyPermit, type Reporter } from "./permit.js";
+import type { Turn } from "./turns.js";
 
 /** What the fleet's circuits say about a call. */
 type FleetDecision =
@@ -24,9 +25,19 @@ type FleetDecision =
       readonly probing: CircuitView | null;
     };
 
+/** A call that asks for its turn. */
+interface Asking {
+  readonly tool: string;
+  readonly caller: Caller;
+  readonly family: Family | null;
+  readonly permit: (turn: Turn | null) => Permit;
+  /** Gives back what the call holds. */
+  readonly refused: (refusal: Rejection) => Rejection;
+}
+
 /**
  * Decides about calls: first the circuits of the tool's family, then the tool's. Of each the fleet's, then this process's. Last
- * comes the caller's credential. Without a fleet it is a complete local circuit breaker.
+ * comes the caller's credential, then the call's turn. Without a fleet it is a complete local circuit breaker.
  */
 export class Decision {
   readonly #fleet: FleetCircuits | null;
@@ -73,7 +84,7 @@ export class Decision {
       this.#release(own, ofFamily, []);
       return held;
     }
-    const permit = (gateway: GatewayPermit | null): Permit => {
+    const permit = (gateway: GatewayPermit | null, turn: Turn | null = null): Permit => {
       const started = clock.now();
       const given = new Permit(this.reporter, {
         tool,
@@ -85,24 +96,32 @@ export class Decision {
         family: ofFamily,
         gateway,
         held,
+        turn,
       });
       // The gateway that permitted a call knows no reports about it, only its end.
       overdue.begin(given, gateway === null ? limits : { ...limits, fleetMs: Infinity }, started);
       return given;
     };
-    if (probing === null || this.#fleet === null) {
-      return permit(null);
+    const fleet = this.#fleet;
+    if (fleet === null || (probing === null && !fleet.turns.tools.has(tool))) {
+      return permit(null); // most calls
     }
-    if (!this.#fleet.mayAsk(probing)) {
+    const refused = (refusal: Rejection): Rejection => {
       this.#release(own, ofFamily, held);
-      return this.#fleet.rejection(probing, tool);
+      return refusal;
+    };
+    const asking: Asking = { tool, caller, family, permit: (turn) => permit(null, turn), refused };
+    if (probing === null) {
+      return this.#turn(fleet, asking);
     }
-    return this.#fleet.ask(probing, tool, caller).then((answer) => {
+    if (!fleet.mayAsk(probing)) {
+      return refused(fleet.rejection(probing, tool));
+    }
+    return fleet.ask(probing, tool, caller).then((answer) => {
       if (answer instanceof Rejection) {
-        this.#release(own, ofFamily, held);
-        return answer;
+        return refused(answer);
       }
-      return permit(answer === "away" ? null : answer);
+      return answer === "away" ? this.#turn(fleet, asking) : permit(answer);
     });
   }
 
@@ -152,6 +171,7 @@ export class Decision {
       family: null,
       gateway: null,
       held: [],
+      turn: null,
     });
   }
 
@@ -226,6 +246,58 @@ export class Decision {
       return { circuit, permit: null };
     }
     return this.#localRefusal(tool, answer, circuit, view);
+  }
+
+  /** Ask for the call's turn, if the fleet keeps a limit of the tool. Only a call that waits for it takes time. */
+  #turn(fleet: FleetCircuits, asking: Asking): Permit | Rejection | Promise<Permit | Rejection> {
+    const { tool, caller, permit } = asking;
+    const { turns } = fleet;
+    const view = fleet.circuit(circuitId(tool));
+    if (view === null || !view.keepsPace) {
+      return permit(null);
+    }
+    const turn = turns.ask(view, caller);
+    if (turn.waitS === 0) {
+      return permit(turn);
+    }
+    const waits = turns.wait(turn, view);
+    if (waits === null) {
+      return this.#late(fleet, asking, turn, view);
+    }
+    fleet.refusals.refused(turns.refusal(view, turn), caller, null, true);
+    return this.#wait(fleet, asking, turn, waits);
+  }
+
+  /** Return the permit of a call when its turn comes, unless a circuit refuses it by then, or the refusal if it comes too late. */
+  async #wait(fleet: FleetCircuits, asking: Asking, turn: Turn, begun: Promise<void>): Promise<Permit | Rejection> {
+    const { turns } = fleet;
+    const { tool, caller, family, permit, refused } = asking;
+    for (let waits: Promise<void> | null = begun; ;) {
+      await waits;
+      const ofFamily = family === null ? null : fleet.circuit(family.circuitId);
+      for (const each of [ofFamily, fleet.view(tool, caller)]) {
+        if (each !== null && !each.passes && !each.recovers) {
+          turns.leave(turn);
+          return refused(fleet.rejection(each, tool));
+        }
+      }
+      const view = fleet.circuit(circuitId(tool));
+      if (view === null || turns.look(turn, view) === 0) {
+        turns.waited(turn);
+        return permit(turn);
+      }
+      waits = turns.wait(turn, view);
+      if (waits === null) {
+        turns.waited(turn);
+        return this.#late(fleet, asking, turn, view);
+      }
+    }
+  }
+
+  #late({ turns }: FleetCircuits, { refused }: Asking, turn: Turn, view: CircuitView): Rejection {
+    turns.leave(turn);
+    turn.pace.refused += 1;
+    return refused(turns.refusal(view, turn));
   }
 
   #familyIsOpen(family: Family): "passes" | "refuses" | "fleet_probe" | "local_probe" {

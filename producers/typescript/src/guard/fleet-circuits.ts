@@ -14,6 +14,7 @@ import type { Clock } from "../wire/timing.js";
 import type { Warnings } from "../wire/warnings.js";
 import type { Caller } from "./caller.js";
 import { RefusalReporter } from "./refusals.js";
+import { Turns } from "./turns.js";
 
 /** Wait after a request for a probe that was not granted. Until then calls are refused at once. */
 const ASK_AGAIN_S = 1;
@@ -42,6 +43,7 @@ interface Asked {
 /** Answers what the fleet says about a call, and asks the gateway for probes: one request at a time for each circuit. */
 export class FleetCircuits {
   readonly refusals: RefusalReporter;
+  readonly turns: Turns;
   /** Called with a family when there is a new record of its circuit, and with whether it lets calls through. */
   onFamily: ((family: string, passes: boolean) => void) | null = null;
   /** Until when a call asks for a probe of each circuit, unless its request has ended, in monotonic seconds. */
@@ -64,9 +66,15 @@ export class FleetCircuits {
       readonly probeWaitS: number;
       readonly fleetSilenceS: number;
       readonly includeLastError: boolean;
+      /** Returns by what the fleet may know the credential of a call. Empty if it can't. */
+      readonly credentialOf: (caller: Caller) => string;
+      /** Whether something goes on between the calls. */
+      readonly background: boolean;
     },
   ) {
     this.refusals = new RefusalReporter(emitter, clock);
+    this.turns = new Turns(follower, clock, () => this.wall(), settings.credentialOf, settings.background);
+    this.refusals.asked = (tool, caller) => this.turns.asked(this.circuit(circuitId(tool)), caller);
     follower.table.onView = (view) => this.#onView(view);
   }
 
@@ -212,6 +220,7 @@ export class FleetCircuits {
     }
     const {
       state,
+      source,
       reason,
       retry_after_s: retryAfterS,
       last_error: lastError,
@@ -220,6 +229,7 @@ export class FleetCircuits {
     return new Rejection({
       ...this.#refusal(view, tool),
       ...(typeof state === "string" ? { state: state as RejectionValues["state"] } : {}),
+      ...(source === "pace" ? { source } : {}),
       ...(typeof reason === "string" ? { reason } : {}),
       ...(typeof retryAfterS === "number" || retryAfterS === null ? { retryAfterS } : {}),
       ...(typeof lastError === "string" ? { lastError } : {}),
@@ -261,6 +271,9 @@ export class FleetCircuits {
   }
 
   #onView(view: CircuitView): void {
+    if (view.scope === "tool") {
+      this.turns.onView(view);
+    }
     const lets = view.passes || view.recovers;
     if (lets) {
       this.#asked.delete(view.circuitId);

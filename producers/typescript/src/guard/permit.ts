@@ -15,6 +15,7 @@ import { Credentials, credentialKind, type Held } from "./credentials.js";
 import type { FleetCircuits, GatewayPermit } from "./fleet-circuits.js";
 import type { LocalCircuit } from "./local-circuits.js";
 import { OverdueCalls, givenUp } from "./overdue.js";
+import type { Turn } from "./turns.js";
 import { totalTokens, type SessionLimits, type Usage } from "./session-limits.js";
 
 /** The most characters of a message that `redact` looks at. */
@@ -58,6 +59,8 @@ interface PermitState {
   readonly gateway: GatewayPermit | null;
   /** What it holds of its credential's runs. Nearly always empty: nothing was rejected. */
   readonly held: Held;
+  /** Its turn, if the fleet keeps a limit of the tool. */
+  readonly turn: Turn | null;
 }
 
 /** Permission for one call. Report its end once: success, failure, ignore or release. Later reports do nothing. */
@@ -156,12 +159,12 @@ export class Permit {
 export class Reporter {
   /** The calls under way. */
   readonly overdue: OverdueCalls<Permit>;
-  /** The credentials that tools reject, of all sessions. */
-  readonly credentials = new Credentials();
 
   constructor(
     readonly clock: Clock,
     readonly fleet: FleetCircuits | null,
+    /** The credentials that tools reject, of all sessions. */
+    readonly credentials: Credentials,
     private readonly warnings: Warnings,
     private readonly classifier: Classifier | undefined,
     private readonly redactor: ((message: string) => string) | undefined,
@@ -179,7 +182,7 @@ export class Reporter {
     given: Classification | null,
     values: CallValues,
   ): void {
-    const { tool, circuit, breakerPermit, started, family, gateway, held, caller } = permit.state;
+    const { tool, circuit, breakerPermit, started, family, gateway, held, caller, turn } = permit.state;
     const now = this.clock.now();
     const durationMs = values.durationMs ?? Math.max(0, (now - started) * 1000);
     const waitedMs = permit.waitedMs(now) ?? durationMs;
@@ -212,7 +215,9 @@ export class Reporter {
     const signedIn = { tool, family: family?.name ?? null, caller, circuit, held };
     this.credentials.ended(signedIn, credentialKind(status, errorClass), now);
     if (circuit !== null) {
-      const kind = resultKind(status, errorClass, circuit.breaker.policy);
+      // If the fleet keeps the tool's limit, it learns from a 429: that is no failure.
+      const learned = turn !== null && errorClass === "rate_limited";
+      const kind = learned ? "ignored" : resultKind(status, errorClass, circuit.breaker.policy);
       circuit.record(now, { ...result, kind }, breakerPermit, named, errorClass);
     }
     if (family?.circuit) {
@@ -236,6 +241,7 @@ export class Reporter {
       ...usageFields(values),
       ...(permit.isFallback ? { served_by: "fallback" } : {}),
       ...generations(permit.state.generation, family),
+      ...this.#shared(this.fleet, permit, credential, values.metadata),
       recorded_at: new Date(this.clock.wall() * 1000).toISOString(),
     };
     if (gateway === null) {
@@ -247,9 +253,12 @@ export class Reporter {
 
   /** Give back what the permit of a call holds that wasn't made. */
   release(permit: Permit): void {
-    const { circuit, breakerPermit, family, gateway, held } = permit.state;
+    const { circuit, breakerPermit, family, gateway, held, turn } = permit.state;
     const now = this.clock.now();
     this.overdue.end(permit);
+    if (turn !== null) {
+      this.fleet?.turns.leave(turn);
+    }
     this.credentials.giveBack(held, now);
     if (circuit !== null && breakerPermit !== null) {
       circuit.breaker.release(breakerPermit, now);
@@ -261,6 +270,25 @@ export class Reporter {
     if (gateway !== null) {
       this.fleet?.outcomes.send({ permit: gateway.token, status: "ignored" }, gateway.expiresAt, () => {});
     }
+  }
+
+  /** Return what an event says of the call's turn, and of its credential if the fleet may know it: it was rejected, or has a limit. */
+  #shared(
+    { turns }: FleetCircuits,
+    { state: { caller, turn } }: Permit,
+    rejected: string,
+    metadata: CallValues["metadata"],
+  ): Partial<ExecutionInput> {
+    const credential =
+      this.credentials.shared && (rejected || (turn === null ? "" : this.credentials.sharedOf(caller)));
+    const found = credential ? { credential } : {};
+    if (turn === null) {
+      return found;
+    }
+    const asked = turns.say(turn.pace);
+    const waitedMs = Math.round(turn.waitedS * 1000);
+    const said = { ...(asked === 1 ? {} : { asked }), ...(waitedMs === 0 ? {} : { waited_ms: waitedMs }) };
+    return asked === 1 && waitedMs === 0 ? found : { ...found, metadata: { ...metadata, ...said } };
   }
 
   /** Return what kind of failure it is: by the user's rule, else by default. A message is of class `tool`. */

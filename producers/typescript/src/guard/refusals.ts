@@ -27,6 +27,9 @@ interface Refusal {
  * circuit costs one event per second.
  */
 export class RefusalReporter {
+  /** Returns how many calls of a tool were asked for, if its limit is kept, and with which credential. */
+  asked: ((tool: string, caller: Caller) => { readonly asked: number; readonly credential: string } | null) | null =
+    null;
   readonly #sums = new Map<string, Sum>();
   #cancel: (() => void) | null = null;
 
@@ -35,8 +38,8 @@ export class RefusalReporter {
     private readonly clock: Clock,
   ) {}
 
-  /** Report one refused call. */
-  refused(rejection: Rejection, caller: Caller, fallbackTool: string | null = null): void {
+  /** Report one refused call. With `waits` it isn't refused, but waits for its turn. */
+  refused(rejection: Rejection, caller: Caller, fallbackTool: string | null = null, waits = false): void {
     const at = this.clock.wall();
     const key = `${rejection.source} ${rejection.family ?? ""} ${rejection.target} ${rejection.tool}`;
     let sum = this.#sums.get(key);
@@ -48,7 +51,7 @@ export class RefusalReporter {
       sum = { lastSent: this.clock.now() - INTERVAL_S, count: 0, latest: null };
       this.#sums.set(key, sum);
     }
-    sum.count += 1;
+    sum.count += waits ? 0 : 1;
     sum.latest = { rejection, caller, at, fallbackTool };
     if (this.clock.now() >= sum.lastSent + INTERVAL_S) {
       this.#send(sum);
@@ -74,6 +77,7 @@ export class RefusalReporter {
     const { rejection, caller, at, fallbackTool } = sum.latest!;
     const { generation, family } = rejection;
     const ofCircuit = generation === null ? {} : family === null ? { generation } : { family_generation: generation };
+    const said = rejection.source === "pace" ? (this.asked?.(rejection.tool, caller) ?? null) : null;
     this.emitter.emit({
       tool_name: rejection.tool,
       status: "rejected",
@@ -87,7 +91,9 @@ export class RefusalReporter {
         refused_by: rejection.source,
         ...(rejection.source === "local" ? ofLocalCircuit(rejection) : {}),
         ...(family === null ? {} : { family }),
+        ...(said === null ? {} : { asked: said.asked }),
       },
+      ...(said === null || said.credential === "" ? {} : { credential: said.credential }),
       recorded_at: new Date(at * 1000).toISOString(),
     });
     sum.lastSent = this.clock.now();

@@ -53,11 +53,25 @@ export class InMemoryGateway {
   async openCircuit(tool: string, openForS?: number): Promise<void> {
     const state = openForS === undefined ? "forced_open" : "open";
     const until = openForS === undefined ? null : new Date((this.clock.wall() + openForS) * 1000).toISOString();
-    await this.#publish(tool, state, { open_until: until, mode: openForS === undefined ? "forced_open" : "enforce" });
+    await this.publish(tool, state, { open_until: until, mode: openForS === undefined ? "forced_open" : "enforce" });
   }
 
   async closeCircuit(tool: string): Promise<void> {
-    await this.#publish(tool, "closed", {});
+    await this.publish(tool, "closed", {});
+  }
+
+  /**
+   * Publish a record of a tool's circuit to all clients.
+   *
+   * @param state The circuit's state, such as `closed`.
+   * @param fields Other fields with the names of the wire, such as `pace` for a rate limit.
+   */
+  async publish(tool: string, state: string, fields: Readonly<Record<string, unknown>> = {}): Promise<void> {
+    const version = this.#version(tool) + 1;
+    const record = { circuit_id: tool, tool_name: tool, scope: "tool", state, version, generation: version, ...fields };
+    this.#circuits.set(tool, record);
+    this.#streams.forEach((stream) => stream.send("circuit", record));
+    await this.#read();
   }
 
   /** Return the state of a circuit. */
@@ -114,14 +128,6 @@ export class InMemoryGateway {
       }
     }
     return {};
-  }
-
-  async #publish(tool: string, state: string, more: Record<string, unknown>): Promise<void> {
-    const version = this.#version(tool) + 1;
-    const record = { circuit_id: tool, tool_name: tool, scope: "tool", state, version, generation: version, ...more };
-    this.#circuits.set(tool, record);
-    this.#streams.forEach((stream) => stream.send("circuit", record));
-    await this.#read();
   }
 
   #version(tool: string): number {

@@ -7,9 +7,18 @@ export interface Clock {
   now(): number;
   /** Seconds since 1970. */
   wall(): number;
+  /** Calls a function after so many seconds, and keeps the process alive for it. Returns what cancels it. Without it, no call waits for its turn. */
+  readonly later?: (seconds: number, act: () => void) => () => void;
 }
 
-export const SYSTEM_CLOCK: Clock = { now: () => performance.now() / 1000, wall: () => Date.now() / 1000 };
+export const SYSTEM_CLOCK: Clock = {
+  now: () => performance.now() / 1000,
+  wall: () => Date.now() / 1000,
+  later(seconds, act) {
+    const timer = setTimeout(act, seconds * 1000);
+    return () => clearTimeout(timer);
+  },
+};
 
 /** Waits that grow from one failure to the next, with full jitter (Brooker, AWS Architecture Blog, 2015). */
 export class Backoff {

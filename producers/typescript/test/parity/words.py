@@ -10,12 +10,14 @@ from typing import Any
 
 from switchgear.breaker.ramp import in_words
 from switchgear.classify.tool_failure import tool_failure
+from switchgear.guard.credentials import Credentials
 from switchgear.guard.rejections import Rejection
 from switchgear.model_text import data_for_model, error_in_words, name_for_model, rule_in_words
 from switchgear.prompts import Unavailable, notice
 from switchgear.redaction import one_line, redact
 from switchgear_schemas.cause import Cause
 from switchgear_schemas.explain import in_brief
+from switchgear_schemas.pacing import read_limit
 
 HOSTILE = Path(__file__).parents[4] / "tests" / "support" / "hostile.json"
 REJECTIONS: list[dict[str, Any]] = [
@@ -74,7 +76,27 @@ REJECTIONS: list[dict[str, Any]] = [
         "failures": 1,
         "family": "mcp:maps",
     },
+    {"tool": "search", "state": "closed", "source": "pace", "reason": "rate limit", "retry_after_s": 12.3},
+    {"tool": "a\nb" + "c" * 100, "state": "closed", "source": "pace", "retry_after_s": 0.2, "fallback": "backup"},
 ]
+LIMITS = (
+    *("100/min", "10/s", "5/10s", "1000/h", "1/24h", "1/25h", "1/86400s", "1/1441min", "0/s", "01/s", "1/0s", "1/01s"),
+    *(
+        "1000000000/s",
+        "999999999/9999s",
+        "1.5/s",
+        "-1/s",
+        " 1/s",
+        "1/s ",
+        "1/d",
+        "1/",
+        "/s",
+        "1/s\n",
+        "",
+        "\u0661/s",
+        "1/S",
+    ),
+)
 NOTICES: list[list[dict[str, Any]]] = [
     [],
     [{"tool": "b"}, {"tool": "a", "instead": ["b", "c"]}],
@@ -175,6 +197,14 @@ CAUSES = [
 NUMBERS = [0.5, 1 / 3, 100, 12.5, 1e-7, 123456789.0, 0.0001, 99999.96, 3]
 
 
+def _is_limit(text: str) -> bool:
+    try:
+        read_limit(text)
+    except ValueError:
+        return False
+    return True
+
+
 def answers() -> dict[str, Any]:
     """Return what is said."""
     return {
@@ -192,6 +222,12 @@ def answers() -> dict[str, Any]:
             ]
             for values in REJECTIONS
         ],
+        "credentials": [
+            [key, text, Credentials(key.encode()).salted(text)]
+            for key in ("k", "0123456789abcdef" * 4)
+            for text in ("", "token", "\u20ac\U0001f600", "x" * 117, "x" * 118, "x" * 5_000, "x" * 70_000)
+        ],
+        "limits": [[text, _is_limit(text)] for text in LIMITS],
         "notices": [
             [
                 tools,

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from switchgear_cli.reads import output, tables
+from switchgear_cli.reads.limits import limit_in_words
 from tests.support.table import table
 
 NOW = "2026-03-01T12:00:00Z"
@@ -397,3 +398,36 @@ def test_a_circuit_that_recovers_is_listed_with_its_share():
     assert "recovering" not in done
     history = text_of(tables.circuit_history({"history": [one], "checked_at": NOW}), 160)
     assert "closed → recovering 25 %" in history
+
+
+def limit(**fields) -> dict[str, Any]:
+    return {
+        "credential": "", "rate": 100 / 60, "granted": 1.5, "period_s": 60.0, "asked": 40, "until": NOW, "limited": 0, "refused": 0,
+        "waited": 0, "waited_s": 0.0, "paused_until": None,
+    } | fields  # fmt: skip
+
+
+PACED = [
+    ("enforce", [limit()], 12, "keeps 100 calls per 60 s with 12 processes"),
+    ("enforce", [limit()], 1, "keeps 100 calls per 60 s with 1 process"),
+    ("enforce", [limit(refused=3, waited=5)], 2,
+        "keeps 100 calls per 60 s with 2 processes; 40 asked for in 5 s, 5 waited, 3 refused"),
+    ("enforce", [limit(paused_until="2026-03-01T12:00:30Z")], 2,
+        "keeps 100 calls per 60 s with 2 processes; paused, goes on in 30 s"),
+    ("learn", [limit()], 12, "takes 100 calls per 60 s"),
+    ("learn", [limit(credential="a", rate=1.0), limit(), limit(credential="b")], 12,
+        "takes 100 calls per 60 s (and 2 more limits by credential)"),
+    ("enforce", [], 12, ""),
+]  # fmt: skip
+
+
+@table("mode, limits, processes, words", PACED)
+def test_a_circuit_says_the_rate_limit_of_its_tool(mode, limits, processes, words):
+    paced = circuit(state="closed", pace={"mode": mode, "wait_s": 5, "limits": limits}, active_processes=processes)
+    assert limit_in_words(paced, NOW) == words
+    shown = " ".join(text_of(tables.circuits({"circuits": [paced], "checked_at": NOW}), width=300).split())
+    assert words in shown
+
+
+def test_an_older_api_knows_no_limits():
+    assert limit_in_words(circuit(), NOW) == ""

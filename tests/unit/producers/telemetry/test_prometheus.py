@@ -17,7 +17,8 @@ from switchgear import Switchgear, SwitchgearError
 from switchgear.telemetry.hooks import CallOutcome
 from switchgear.telemetry.labels import OTHER
 from switchgear.telemetry.prometheus import CallCounts, SwitchgearCollector
-from switchgear_schemas.policy import BreakerPolicy
+from switchgear.testing import InMemoryFleet
+from switchgear_schemas.policy import FLEET_DEFAULT, BreakerPolicy
 from tests.support.waiting import until
 
 POLICY = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=60)
@@ -99,6 +100,24 @@ def test_prometheus_parser_reads_the_export(away: Switchgear) -> None:
         names = [family.name for family in text_string_to_metric_families(text)]
         assert len(names) == len(set(names)) > 5
         assert all(name.startswith("switchgear_") for name in names)
+
+
+def test_exports_what_a_client_does_by_a_rate_limit() -> None:
+    fleet = InMemoryFleet(FLEET_DEFAULT.model_copy(update={"pace": "enforce", "pace_limit": "1/min", "pace_wait_s": 0}))
+    gear = fleet.gear()
+    registry = registry_of(SwitchgearCollector(gear))
+    assert registry.get_sample_value("switchgear_guard_paced_refusals_total", {"tool": "search"}) is None
+    for _ in range(5):
+        answer = gear.try_acquire("search")
+        if answer:
+            answer.success()
+
+    def value(name: str) -> float | None:
+        return registry.get_sample_value(f"switchgear_guard_paced_{name}", {"tool": "search"})
+
+    assert value("refusals_total") == 3  # one went before the limit was known, and one at once
+    assert (value("waits_total"), value("wait_seconds_total")) == (0, 0)
+    assert value("share") == pytest.approx(1 / 60)
 
 
 def test_exports_calls_by_tool_with_call_counts() -> None:
