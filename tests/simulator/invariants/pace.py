@@ -96,4 +96,6 @@ class Pace:
     def line(self) -> str:
         """Return the result in one line."""
         worst = max((kept.worst for kept in self._kept.values()), default=0.0)
-        return f"{NAME}: held ({self.checked} calls of {len(self._kept)} tools, {self.records} records; the fullest period had {worst:.0%} of its calls)"
+        word = "held" if self.checked else "not tested"
+        calls = f"{self.checked} calls of {len(self._kept)} tools, {self.records} records"
+        return f"{NAME}: {word} ({calls}; the fullest period had {worst:.0%} of its calls)"
