@@ -24,6 +24,8 @@ from switchgear_schemas.pacing import DEMAND_S, rate_in_words
 if TYPE_CHECKING:
     from switchgear.follower.base import Follower
 
+AT_ONCE_S: Final = 1e-6
+"""A wait that is not longer is none: sums of two clocks are off by so much."""
 RECENT_S: Final = 120.0
 """A process that asked for a call within so long may have one call left over."""
 
@@ -181,7 +183,7 @@ class Turns:
             if pace.bucket is None:
                 return Turn(pace, 0, now)
             turn = Turn(pace, pace.bucket.take(now), now)
-            turn.wait_s = pace.bucket.wait_s(now, turn.place)
+            turn.wait_s = pace.bucket.wait_s(now, turn.place, AT_ONCE_S)
             return turn
 
     def look(self, turn: Turn, view: CircuitView | None) -> float:
@@ -193,7 +195,8 @@ class Turns:
                 return 0.0
             self._follow(pace, view)
             turn.waited_s = self._clock() - turn.asked_at
-            turn.wait_s = 0.0 if pace.bucket is None else pace.bucket.wait_s(self._clock(), turn.place)
+            now, bucket = self._clock(), pace.bucket
+            turn.wait_s = 0.0 if bucket is None else bucket.wait_s(now, turn.place, AT_ONCE_S)
             return turn.wait_s
 
     def may_wait(self, turn: Turn, view: CircuitView) -> float:

@@ -15,8 +15,6 @@ CREDIT: Final = 0.03
 """Share of a period's calls that a process may make at once after it made none."""
 LITTLE: Final = 0.5
 """A limit is used little if the processes ask for less than this share of it."""
-AT_ONCE_S: Final = 1e-6
-"""A shorter wait is none: sums of many parts, and of two clocks, are off by so much."""
 _ROUNDING: Final = 1e-9
 """Of a call, which sums of many parts are off by."""
 
@@ -101,15 +99,18 @@ class Bucket:
         self.queue.append(self.last)
         return self.last
 
-    def wait_s(self, now: float, place: int) -> float:
-        """Return the seconds until the turn of a place. If they are 0, its call goes now, or has gone."""
+    def wait_s(self, now: float, place: int, at_once_s: float = 0.0) -> float:
+        """Return the seconds until the turn of a place. If they are 0, its call goes now, or has gone.
+
+        A wait that is not longer than ``at_once_s`` is none.
+        """
         self.advance(now)
         ahead = bisect_left(self.queue, place)
         if ahead == len(self.queue) or self.queue[ahead] != place:
             return 0.0
         missing = self.gone + ahead + 1 - self.accrued
         wait_s = max(0.0, self.resumes - now) + (missing / self.rate if missing > _ROUNDING else 0.0)
-        if wait_s >= AT_ONCE_S:
+        if wait_s > at_once_s:
             return wait_s
         del self.queue[ahead]
         self.gone += 1

@@ -11,7 +11,7 @@ export const FLOOR = 0.04;
 export const CREDIT = 0.03;
 /** A limit is used little if the processes ask for less than this share of it. */
 const LITTLE = 0.5;
-/** A shorter wait is none: sums of many parts, and of two clocks, are off by so much. */
+/** A wait that is not longer is none: sums of many parts, and of two clocks, are off by so much. */
 const AT_ONCE_S = 1e-6;
 /** Of a call, which sums of many parts are off by. */
 const ROUNDING = 1e-9;
@@ -117,7 +117,7 @@ export class Bucket {
     }
     const missing = this.gone + ahead + 1 - this.accrued;
     const waitS = Math.max(0, this.resumes - now) + (missing > ROUNDING ? missing / this.rate : 0);
-    if (waitS >= AT_ONCE_S) {
+    if (waitS > AT_ONCE_S) {
       return waitS;
     }
     this.#queue.splice(ahead, 1);

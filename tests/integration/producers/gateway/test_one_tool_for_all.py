@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import subprocess
+import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest_asyncio
 
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
+from switchgear_schemas.pacing import DEMAND_S
 from switchgear_schemas.settings import Settings
 from tests.frameworks.environments import HERE, INSTRUMENTED, python_of
 from tests.support.agents import AgentLink, Conductor
@@ -36,6 +38,9 @@ HELD_S = 600
 FAILURES = 5
 """In a row, they open a circuit."""
 RECOVERY_S = HAPPEN_S
+RATE = 30
+"""Calls a second of the tool ``paced``, which all agents make together."""
+PACED_S = 8.0
 PROGRAMS = {
     "openinference over http": ("openinference", "http", "openinference/0.1"),
     "pydantic-ai over grpc": ("pydantic_ai", "grpc", "otel-genai/1.41"),
@@ -107,7 +112,8 @@ async def world(kafka, tmp_path_factory):
     policy = policy_text(PROBES, WAIT_S)
     held = policy_text(PROBES, HELD_S).replace("[default]", '[tools."held_*"]')
     held = held.replace('_rate_threshold = "off"', f"_rate_threshold = 0.5\nminimum_number_of_calls = {FAILURES}")
-    (folder / "policies.toml").write_text(f"{policy}\n{held}")
+    paced = f'[tools.paced]\npace = "enforce"\npace_limit = "{RATE}/s"\npace_wait_s = 0\n'
+    (folder / "policies.toml").write_text(f"{policy}\n{held}\n{paced}")
     settings = kafka.settings(
         gateway_http=f"127.0.0.1:{any_free_port()}",
         gateway_otlp_grpc=f"127.0.0.1:{any_free_port()}",
@@ -161,6 +167,24 @@ async def test_tool_that_fails_in_one_program_is_refused_in_all_agents_and_recov
     found = {name: await agent.stop() for name, agent in world.agents.items()}
     assert (recovery.probes, recovery.plain, recovery.over.is_set()) == (PROBES, 0, True), found
     assert not any(each["failed"] for each in found.values()), found
+
+
+async def test_agents_keep_the_rate_limit_of_a_tool_together_and_each_has_its_part(world):
+    tool = world.tool
+    await world.all_call("paced")
+    for agent in world.agents.values():
+        agent.loop("paced")
+    await asyncio.sleep(3 * DEMAND_S / 2)  # until the records say what all of them ask for
+    calls, began = tool.calls, time.monotonic()
+    await asyncio.sleep(PACED_S)
+    calls, took_s = tool.calls - calls, time.monotonic() - began
+    found = {name: await agent.stop() for name, agent in world.agents.items()}
+    assert 0.7 * RATE <= calls / took_s <= 1.1 * RATE, found
+    for name, each in found.items():
+        assert (each["failed"], each["refused"] > each["ok"] > 0.1 * RATE * PACED_S) == (0, True), (name, found)
+        assert (
+            "The tool paced was not called: its rate limit is used up. Do not call it within the next" in each["text"]
+        )
 
 
 @pytest.mark.parametrize("program", deep(list(PROGRAMS)[2:]))

@@ -311,3 +311,13 @@ def test_threads_that_wait_go_one_after_the_other():
         each.join()
     assert len(gone) == 10
     assert max(gone) - began >= 0.3
+
+
+def test_a_call_whose_turn_comes_within_a_microsecond_leaves_the_queue():
+    fleet = InMemoryFleet(policy(pace_limit="10/s"))
+    gear = fleet.gear()
+    ended(gear)
+    for _ in range(200):
+        fleet.advance(0.1 - 1e-8)
+        ended(gear)
+    assert gear.status().paces["search"].waiting == 0
