@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from tests.bench.benefit import results
-from tests.bench.benefit.estimate import Estimate, difference, mean, ratio
+from tests.bench.benefit.estimate import Estimate, Parts, difference, mean, ratio
 from tests.bench.benefit.plan import (
     BROKEN,
     HEALTHY,
@@ -70,7 +70,7 @@ def _summary(found: Results, arms: list[str]) -> list[list[str]]:
     ]
     for arm in arms:
 
-        def of(measure: results.Measure, arm: str = arm) -> list[results.Parts]:
+        def of(measure: results.Measure, arm: str = arm) -> list[Parts]:
             return found.parts(measure, arm, BROKEN, MAIN)
 
         more = difference(of(results.tasks_done), of(results.tasks_done, BASE))
@@ -123,7 +123,7 @@ def _by_size(found: Results, arms: list[str], fault: str) -> list[list[str]]:
     for agents in SIZES:
         for arm in arms:
 
-            def of(measure: results.Measure, arm: str = arm, agents: int = agents) -> list[results.Parts]:
+            def of(measure: results.Measure, arm: str = arm, agents: int = agents) -> list[Parts]:
                 return found.parts(measure, arm, [fault], agents)
 
             rows.append(
@@ -156,7 +156,7 @@ def _reactions(
     rows = [["reaction", "arm", "exposed tasks done, %", "billed tokens, ratio to nothing", "seconds of one"]]
     for reaction in reactions:
 
-        def of(measure: results.Measure, arm: str, reaction: Reaction = reaction) -> list[results.Parts]:
+        def of(measure: results.Measure, arm: str, reaction: Reaction = reaction) -> list[Parts]:
             return found.parts(measure, arm, faults, MAIN, reaction, found.swept())
 
         mark = " (default)" if reaction == DEFAULT else ""

@@ -51,6 +51,7 @@ class VirtualFleet:
     def client(self, service: str, **options: Any) -> Switchgear:
         """Return a client, as if in its own process."""
         client = Switchgear(self, service=service, **options)
+        client._runtime._clock_stands = False  # the loop's time goes on while a call waits for its turn
         self._clients.append(client)
         return client
 

@@ -136,9 +136,11 @@ async def test_the_list_of_a_new_conversation_leaves_out_a_tool_that_is_down_and
 async def test_a_fleet_with_pacing_waits_or_refuses_before_it_calls_more_than_the_tool_takes():
     fleet = arms()["Switchgear + pacing"].fleet()
     process, now, taken = fleet.process(0), asyncio.get_running_loop().time, dict[int, int]()
-    ended = {"answered": 0, "refused": 0, "limited": 0}
+    ended, waited, asked_at = {"answered": 0, "refused": 0, "limited": 0}, 0, 0.0
 
     async def make(tool: str) -> int:
+        nonlocal waited
+        waited += now() > asked_at
         minute = int(now() // 60)
         taken[minute] = taken.get(minute, 0) + 1
         if taken[minute] > 30:
@@ -147,6 +149,7 @@ async def test_a_fleet_with_pacing_waits_or_refuses_before_it_calls_more_than_th
         return 1
 
     while now() < 600:
+        asked_at = now()
         try:
             await process.call("mcp:a:b", make)
             ended["answered"] += 1
@@ -157,5 +160,6 @@ async def test_a_fleet_with_pacing_waits_or_refuses_before_it_calls_more_than_th
             ended["limited"] += 1
         await asyncio.sleep(1)
     fleet.close()
+    assert waited > 0
     assert ended["limited"] <= 10
     assert ended["answered"] >= 0.7 * 30 * 10
