@@ -106,6 +106,6 @@ $(VENV)/.installed: $(VENV)/.runs
 	@$(INSTALL) --overrides $(VENV)/overrides.txt --editable '.[dev]'
 	@touch $@
 
-## clean: remove what setup and the tests made here
+## clean: remove what setup, the tests and a release made here
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis site
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist site

@@ -118,14 +118,19 @@ def misfit(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
         if inspect.ismethod(function):
             args = (function.__self__, *args)
         function = guarded.tool.call
+    if isinstance(getattr(function, "__signature__", None), str):  # Python 3.13 reads it, and others don't
+        return None
     try:
         signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):  # written in C
         return None
     try:
-        signature.bind(*args, **kwargs)
+        found = signature.bind(*args, **kwargs).arguments
     except TypeError as error:
         return str(error)
+    for each in signature.parameters.values():  # Python 3.13.0 binds f(a=0) to f(a, /, **others), without the first a
+        if each.kind is each.POSITIONAL_ONLY and each.default is each.empty and each.name not in found:
+            return f"missing a required argument: {each.name!r}"
     return None
 
 

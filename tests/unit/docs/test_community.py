@@ -26,7 +26,7 @@ def _text(path: str) -> str:
 
 
 def test_all_files_name_the_same_repository():
-    for path in ("SECURITY.md", "CODE_OF_CONDUCT.md", ".github/ISSUE_TEMPLATE/config.yml"):
+    for path in ("SECURITY.md", "CODE_OF_CONDUCT.md", "docs/security.md", ".github/ISSUE_TEMPLATE/config.yml"):
         assert f"{HOME}/security/advisories/new" in _text(path), path
     assert all(url.startswith(f"{HOME}") for url in PROJECT["urls"].values())
     assert yaml.safe_load(_text("CITATION.cff"))["repository-code"] == HOME
@@ -50,7 +50,8 @@ def test_citation_and_registry_name_the_version_of_the_package():
     (package,) = SERVER["packages"]
     assert SERVER["version"] == package["version"] == version
     assert f"## [{version}]" in _text("CHANGELOG.md")
-    assert json.loads(_text("producers/typescript/package.json"))["version"] == version
+    for path in ("producers/typescript/package.json", "producers/typescript/package-lock.json"):
+        assert json.loads(_text(path))["version"] == version, path
 
 
 def test_the_registrys_entry_is_named_as_the_registry_asks():

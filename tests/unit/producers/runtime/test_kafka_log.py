@@ -120,9 +120,11 @@ def test_an_outage_ends_with_an_answer_to_a_consumer_or_a_minute_without_a_failu
 ) -> None:
     limit.look(Consumer(None))
     outage(limit, clock, AWAY_AFTER_S + 1)
-    limit.look(Consumer(*before))
+    consumer = Consumer(*before)
+    limit.look(consumer)
     clock.now += waited_s
-    limit.look(Consumer(*after))
+    consumer.stamps = after
+    limit.look(consumer)
     assert (len(caplog.messages) == 2) is back
 
 
