@@ -9,7 +9,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from switchgear_gateway.bodies import read_body
+from switchgear_gateway.bodies import read_body, without_bom
 from switchgear_gateway.checking import MOST_WARNINGS, Checked, check_in_turn
 from switchgear_gateway.clients import Leaving
 from switchgear_gateway.emitter_clocks import EmitterClocks
@@ -84,7 +84,7 @@ _ANSWERS: Final = {
 _HEADERS: Final = (
     resent("an earlier request may have sent these executions."),
     Parameter("Prefer", "respond-async: don't wait for Kafka.", place="header", values=("respond-async",)),
-    Parameter("Content-Encoding", "Compression of the body.", place="header", values=("gzip", "identity")),
+    Parameter("Content-Encoding", "Compression of the body.", place="header", values=("gzip", "zstd", "identity")),
 )
 
 
@@ -161,6 +161,7 @@ class ExecutionRoutes(Handlers):
 
 async def _items(body: bytes, content_type: str, turn: Turn) -> list[bytes]:
     found: list[bytes] = []
+    body = without_bom(body)
     kind = content_type.partition(";")[0].strip().lower()
     if kind in _NDJSON:
         _check_values(body.count(b"\n"), 2 * MAX_ITEMS)

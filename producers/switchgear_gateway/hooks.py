@@ -1,6 +1,6 @@
 """``POST /v1/hooks/claude-code``: Claude Code's HTTP hooks. A settings file alone makes Claude Code refuse calls while a circuit is open.
 
-Claude Code reads the body of a response with status 200 as it reads the output of a command hook. An empty body means no answer. Any other
+Claude Code reads the body of a response with status 200 as it reads the output of a command hook. An empty object means no answer. Any other
 status, and no response, are errors that don't block: the call goes on, and the user sees a message. So this never breaks a session.
 
 The outcome of a call comes in a request of its own, without the permit. The gateway remembers the permits that it gave by ``tool_use_id``. If
@@ -82,7 +82,7 @@ class HookRoutes(Handlers):
         PATH,
         Role.EMIT,
         body=OBJECT,
-        answers={200: Reply("The answer. Without a body, Claude Code goes on as without a hook.")},
+        answers={200: Reply("The answer. If it is empty, Claude Code goes on as without a hook.")},
     )
     async def hook(self, request: Request) -> Response:
         """Answer an event of Claude Code."""
@@ -90,7 +90,7 @@ class HookRoutes(Handlers):
         with self._shared.budget.request(principal.credential) as held:
             event: dict[str, Any] = decoded(await body_of(request, held, MOST_BYTES), dict[str, Any])
             found = await self._answer(event, principal, address_of(request), tools)
-        return Response(status_code=200) if found is None else json_answer(found)
+        return json_answer({} if found is None else found)
 
     async def _answer(self, event: Event, principal: Principal, address: str, tools: str) -> Answer | None:
         """Return the answer to an event, or None for no answer: then Claude Code goes on as without a hook.

@@ -9,7 +9,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from switchgear_gateway.bodies import Held
+from switchgear_gateway.bodies import Held, without_bom
 from switchgear_http.json_cost import is_dear
 from switchgear_http.problem import ProblemError, encoded
 from switchgear_http.routing import Parameter
@@ -61,7 +61,7 @@ def decoded(body: bytes, kind: type[T]) -> T:
             413, "The body has too many values for its size.", "Send shorter lists, or long values as text."
         )
     try:
-        return msgspec.json.decode(body, type=kind)
+        return msgspec.json.decode(without_bom(body), type=kind)
     except msgspec.ValidationError as error:
         detail = _named(str(error))
         raise ProblemError(422, detail, _way_out(detail, kind)) from None

@@ -48,7 +48,7 @@ _IDENTITY_AND_GZIP: Final = 0b101
 
 
 class _Receiver:
-    """The methods of both services.
+    """The methods of the services.
 
     The token is checked before a message is read, and a message is unpacked and decoded here, within the limits that hold for HTTP. So
     they take a stream of bytes, of which a client sends one message. A request that was not acknowledged, and one that comes while too
@@ -65,7 +65,11 @@ class _Receiver:
 
     def handlers(self) -> list[grpc.GenericRpcHandler[Any, Any]]:
         """Return what gRPC calls."""
-        services = {"trace.v1.TraceService": self._traces, "logs.v1.LogsService": self._logs}
+        services = {
+            "trace.v1.TraceService": self._traces,
+            "logs.v1.LogsService": self._logs,
+            "metrics.v1.MetricsService": self._metrics,
+        }
         return [
             grpc.method_handlers_generic_handler(
                 f"{_COLLECTOR}.{name}", {"Export": grpc.stream_unary_rpc_method_handler(export)}
@@ -88,6 +92,11 @@ class _Receiver:
             found.partial_success.rejected_log_records = answer.rejected
             found.partial_success.error_message = answer.reasons
         return found.SerializeToString()
+
+    async def _metrics(self, messages: AsyncIterator[bytes], context: Context) -> bytes:
+        """Drop metrics: many exporters have one address for all signals."""
+        await self._taken(_dropped, messages, context)
+        return b""
 
     async def _taken(self, take: Take, messages: AsyncIterator[bytes], context: Context) -> IngestAnswer:
         headers = {str(key): value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
@@ -112,6 +121,10 @@ class _Receiver:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except TryAgainError as error:
             await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+
+
+async def _dropped(_body: bytes, _encoding: Encoding, _sender: Sender) -> IngestAnswer:
+    return IngestAnswer(0, "")
 
 
 async def _read(messages: AsyncIterator[bytes], held: Held) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Raw
 
+from switchgear_gateway.bodies import without_bom
 from switchgear_http.json_cost import commas_in
 from switchgear_schemas.errors import SwitchgearError
 
@@ -208,7 +209,7 @@ def _json_parts(body: bytes) -> Iterator[bytes | None]:
         )
     yield None
     try:
-        given = _request(body)
+        given = _request(without_bom(body))
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise UnreadableBodyError(f"The body isn't a request in json: {str(error)[:200]}.") from None
     yield None

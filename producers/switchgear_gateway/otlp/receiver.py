@@ -1,4 +1,4 @@
-"""OTLP over HTTP: handlers for ``POST /v1/traces`` and ``POST /v1/logs``."""
+"""OTLP over HTTP: handlers for ``POST /v1/traces`` and ``POST /v1/logs``. Metrics are taken and dropped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from switchgear_gateway.bodies import Budget, read_body
@@ -57,6 +57,19 @@ class OtlpReceiver(Handlers):
     async def logs(self, request: Request) -> Response:
         """Take an OTLP ExportLogsServiceRequest."""
         return await self._answered(request, self._ingest.logs, _log_response)
+
+    @route("POST", "/v1/metrics", Role.EMIT, body=_FORMATS, answers={200: Reply("Dropped.", _FORMATS)})
+    async def metrics(self, request: Request) -> Response:
+        """Take an OTLP ExportMetricsServiceRequest, and drop it: many exporters have one address for all signals."""
+        encoding = _encoding(request)
+        try:
+            async for _ in request.stream():
+                pass
+        except ClientDisconnect:
+            raise ProblemError(400, "The connection ended before the end of the body.") from None
+        return Response(
+            b"{}" if encoding == "json" else b"", media_type=request.headers["content-type"].partition(";")[0]
+        )
 
     async def _answered(
         self,

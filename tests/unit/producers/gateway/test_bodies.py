@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import random
+import sys
 
 import httpx
 import pytest
@@ -13,6 +15,11 @@ from starlette.routing import Route
 
 from switchgear_gateway.bodies import Budget, read_body, unpacked
 from switchgear_http.problem import ProblemError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 LIMIT = 100_000
 
@@ -56,6 +63,40 @@ async def test_a_gzip_body_is_unpacked_also_in_several_members(post):
     assert (await post(gzip.compress(b"ab") + gzip.compress(b"cd"))).content == b"abcd"
 
 
+async def test_a_zstd_body_is_unpacked_also_in_several_frames_and_in_pieces_of_any_size(post):
+    assert (await post(zstd.compress(b"ab") + zstd.compress(b"cd"), "zstd")).content == b"abcd"
+    for size in (0, 1, 90_000):
+        body = random.Random(1).randbytes(size)
+        assert (await post(zstd.compress(body), "zstd")).content == body
+
+
+@pytest.mark.slow
+async def test_a_zstd_body_that_unpacks_to_more_than_the_limit_is_refused_before_it_is_unpacked(post, budget):
+    for size in (LIMIT + 1, 500_000_000):
+        assert (await post(zstd.compress(b"\0" * size), "zstd")).status_code == 413
+    assert budget.held == 0
+
+
+async def test_a_zstd_frame_that_wants_a_window_of_gigabytes_is_refused(post):
+    wide = {zstd.CompressionParameter.window_log: 27, zstd.CompressionParameter.enable_long_distance_matching: 1}
+    packer = zstd.ZstdCompressor(options=wide)  # of unknown size, so the frame names the whole window
+    answer = await post(packer.compress(b"ab") + packer.flush(), "zstd")
+    assert answer.status_code == 400
+    assert "too much memory" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"no zstd", zstd.compress(b"abc" * 100)[:-2], zstd.compress(b"ab") + b"rest", b"\x28\xb5\x2f\xfd"]
+)
+async def test_a_broken_zstd_body_is_refused(post, body):
+    assert (await post(body, "zstd")).status_code == 400
+
+
+async def test_many_zstd_frames_are_refused_because_each_costs_time_without_content(post):
+    for frame in (zstd.compress(b""), b"\x50\x2a\x4d\x18\x00\x00\x00\x00"):  # the second is skipped
+        assert (await post(frame * 1_000, "zstd")).status_code == 413
+
+
 @pytest.mark.slow
 async def test_a_body_that_unpacks_to_more_than_the_limit_is_refused_before_it_is_unpacked(post, budget):
     assert (await post(gzip.compress(b"\0" * 50_000_000))).status_code == 413
@@ -77,7 +118,7 @@ async def test_a_broken_gzip_body_is_refused(post, body):
 
 async def test_an_unknown_compression_is_refused_with_what_to_use(post):
     answer = await post(b"", "br")
-    assert (answer.status_code, answer.headers["accept-encoding"]) == (415, "gzip")
+    assert (answer.status_code, answer.headers["accept-encoding"]) == (415, "gzip, zstd")
     assert "Use gzip" in answer.json()["hint"]
 
 

@@ -330,6 +330,10 @@ async def test_a_body_that_is_no_request_is_a_problem(client, body, status):
         assert (await client.raw(path, body)).status_code == status
 
 
+async def test_a_mark_of_utf_8_before_the_request_is_no_error(client):
+    assert (await client.raw("/v1/decide", b'\xef\xbb\xbf{"tool": "t"}')).json()["allowed"] is True
+
+
 async def test_a_page_in_a_browser_can_not_send_a_simple_request(client):
     response = await client.raw("/v1/decide", b'{"tool": "t"}', "text/plain")
     assert response.status_code == 415

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
 from datetime import UTC, datetime, timedelta
 
@@ -145,6 +146,13 @@ async def test_a_json_array_and_lines_are_read_alike(client, publisher):
     answer = await client.post("/v1/executions", json=[EVENT, 1, EVENT], headers=headers)
     assert (answer.json()["queued"], answer.json()["rejected"][0]["index"]) == (2, 1)
     assert publisher.in_flight == 2
+
+
+async def test_a_mark_of_utf_8_before_the_executions_is_no_error(client):
+    for body, kind in ((json.dumps(EVENT), "application/x-ndjson"), (json.dumps([EVENT]), "application/json")):
+        headers = {"Content-Type": kind, "Prefer": "respond-async"}
+        answer = await client.post("/v1/executions", content=codecs.BOM_UTF8 + body.encode(), headers=headers)
+        assert (answer.json()["queued"], answer.json()["rejected"]) == (1, [])
 
 
 @pytest.mark.parametrize(

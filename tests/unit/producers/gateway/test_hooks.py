@@ -30,7 +30,7 @@ class Session:
         """Return the reason of the refusal, or None."""
         found = await self.client.hook("PreToolUse", tool_name=name, tool_use_id=call, tool_input={"city": "Oslo"})
         assert found.status_code == 200
-        if not found.content:
+        if found.content == b"{}":
             return None
         output = found.json()["hookSpecificOutput"]
         assert (output["hookEventName"], output["permissionDecision"]) == ("PreToolUse", "deny")
@@ -43,7 +43,7 @@ class Session:
             found = await self.other.hook("PostToolUse", **sent, **fields)
         else:
             found = await self.other.hook("PostToolUseFailure", **sent, error=error, **fields)
-        assert (found.status_code, found.content) == (200, b"")
+        assert (found.status_code, found.content) == (200, b"{}")
 
     async def call(self, error=None, **fields):
         call = f"toolu_{next(ids)}"
@@ -130,7 +130,7 @@ async def test_other_tools_are_guarded_when_the_address_names_them(place, client
 
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "SessionStart"])
 async def test_the_context_names_the_tools_that_are_unavailable(place, session, event):
-    assert (await session.client.hook(event)).content == b""
+    assert (await session.client.hook(event)).content == b"{}"
     await session.outage()
     place.fleet.open_circuit("not of an MCP server", for_s=60)
     place.fleet.open_circuit("mcp:github", for_s=60, family=True)
@@ -141,13 +141,13 @@ async def test_the_context_names_the_tools_that_are_unavailable(place, session, 
     assert NAME in said
     assert "not of" not in said
     again = await session.client.hook(event)
-    assert (again.content == b"") == (event == "UserPromptSubmit"), "a session that begins again knows nothing"
+    assert (again.content == b"{}") == (event == "UserPromptSubmit"), "a session that begins again knows nothing"
 
 
 async def test_events_that_say_nothing_about_a_tool_get_no_answer(client):
     for event in ("SessionEnd", "Stop", "", "PreToolUse"):
         found = await client.hook(event)
-        assert (found.status_code, found.content) == (200, b"")
+        assert (found.status_code, found.content) == (200, b"{}")
 
 
 async def test_what_is_no_event_is_a_problem_that_does_not_block(client):
@@ -162,7 +162,7 @@ async def test_a_token_for_other_tools_gets_an_error_that_does_not_block(place):
         found = await client.hook(event, tool_name=NAME, tool_use_id="t")
         assert found.status_code == 403
     place.fleet.open_circuit(TOOL, for_s=60)
-    assert (await client.hook("UserPromptSubmit")).content == b""
+    assert (await client.hook("UserPromptSubmit")).content == b"{}"
     assert place.events(TOOL) == []
 
 
@@ -179,7 +179,7 @@ async def test_a_tenants_session_hears_of_the_tools_that_it_has_named_and_of_no_
     for tool in (TOOL, "mcp:globex:secret"):
         place.fleet.open_circuit(tool, for_s=600, reason="globex pays late")
     place.fleet.open_circuit("mcp:globex", for_s=600, family=True)
-    assert (await acme.client.hook("SessionStart")).content == b"", "it has named none"
+    assert (await acme.client.hook("SessionStart")).content == b"{}", "it has named none"
     reason = await acme.before()
     assert "globex" not in reason
     await globex.before(name="mcp__globex__secret")

@@ -8,6 +8,11 @@ import grpc
 import pytest
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2_grpc import LogsServiceStub
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import MetricsServiceStub
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -58,6 +63,15 @@ async def test_logs_are_taken(channel, kafka):
     request = log_request("codex.tool_result", {"tool_name": "shell", "success": "true", "call_id": "c"})
     await LogsServiceStub(channel).Export(request, timeout=10)
     assert kafka.tools == ["shell"]
+
+
+async def test_metrics_are_dropped_for_those_who_may_send(channel, kafka):
+    stub = MetricsServiceStub(channel)
+    assert await stub.Export(ExportMetricsServiceRequest(), timeout=10) == ExportMetricsServiceResponse()
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await stub.Export(ExportMetricsServiceRequest(), metadata=[("authorization", "Bearer wrong")], timeout=10)
+    assert raised.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    assert kafka.acknowledged == []
 
 
 async def test_calls_that_cannot_be_used_are_a_partial_success(channel):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import json
+import sys
 import threading
 
 import httpx
@@ -24,8 +27,14 @@ from switchgear_http.application import create_application
 from switchgear_http.middleware import _KEY
 from switchgear_http.principal import LOCAL
 from switchgear_http.routing import Routes
+from tests.support.table import table
 from tests.unit.producers.gateway.otlp.support import TOOL, Kafka, empty_spans, log_request, sample, span_request
 from tests.unit.producers.gateway.otlp.test_decoding import SPAN, as_json
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 JSON = {"Content-Type": "application/json"}
@@ -87,6 +96,45 @@ async def test_calls_that_cannot_be_used_are_a_partial_success(client, kafka):
     partial = ExportTraceServiceResponse.FromString(answer.content).partial_success
     assert (partial.rejected_spans, partial.error_message) == (1, "the tool has no name")
     assert len(kafka.acknowledged) == 1
+
+
+@table(
+    "wrong",
+    ["xyz", "0x5b8efff798038103d269b633813fc60c", "5b8efff798038103d269b633813fc60", "", "\u202e" * 16, "é" * 32],
+)
+async def test_one_wrong_id_rejects_its_call_and_not_the_others_of_the_batch(wrong):
+    for field in ("traceId", "spanId"):
+        kafka = Kafka()
+        transport = httpx.ASGITransport(application(kafka))
+        body = json.loads(as_json(SPAN))
+        (scope,) = body["resourceSpans"][0]["scopeSpans"]
+        scope["spans"].append(scope["spans"][0] | {field: wrong, "parentSpanId": "no", "links": [{"traceId": wrong}]})
+        async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+            answer = await client.post("/v1/traces", json=body)
+        assert answer.status_code == 200
+        why = "the span has no valid trace id and span id"
+        assert answer.json()["partialSuccess"] == {"rejectedSpans": "1", "errorMessage": why}
+        assert kafka.tools == ["search"]
+
+
+async def test_metrics_are_dropped_because_many_exporters_have_one_address_for_all_signals(client, kafka):
+    for headers, answered in ((PROTOBUF, b""), (JSON, b"{}")):
+        answer = await client.post("/v1/metrics", content=b"\xff not read", headers=headers)
+        assert (answer.status_code, answer.content) == (200, answered)
+        assert answer.headers["content-type"] == headers["Content-Type"]
+    assert (await client.post("/v1/metrics", content=b"", headers={"Content-Type": "text/plain"})).status_code == 415
+    assert kafka.acknowledged == []
+
+
+async def test_a_mark_of_utf_8_before_json_is_no_error(client, kafka):
+    answer = await client.post("/v1/traces", content=codecs.BOM_UTF8 + as_json(SPAN), headers=JSON)
+    assert (answer.status_code, kafka.tools) == (200, ["search"])
+
+
+async def test_a_zstd_body_of_a_collector_is_taken(client, kafka):
+    body = zstd.compress(sample("vercel_ai_5").SerializeToString())
+    answer = await client.post("/v1/traces", content=body, headers=PROTOBUF | {"Content-Encoding": "zstd"})
+    assert (answer.status_code, len(kafka.acknowledged)) == (200, 2)
 
 
 async def test_logs_that_cannot_be_used_are_a_partial_success_in_json_too(client):
