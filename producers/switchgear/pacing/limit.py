@@ -234,11 +234,16 @@ class Limit(msgspec.Struct, array_like=True):
 
     def _cut(self, now: float, wait_s: float) -> None:
         """Set the rate to what the tool accepts, if that can be said yet."""
-        elapsed = now - self.since
+        elapsed, accepted = now - self.since, self.accepted
+        if wait_s <= KEPT_S < elapsed:  # a short period, of which a slow time before it says nothing
+            lately = sum(each.made - each.limited for each in self.seconds)
+            lately_s = now - self.seconds[0].at
+            if lately * (elapsed + wait_s) > accepted * (lately_s + wait_s):
+                elapsed, accepted = lately_s, lately
         ends = wait_s >= LONG_WAIT_S or (self.period_s > MEASURED_S and elapsed + wait_s >= NEARLY * self.period_s)
         if ends and elapsed + wait_s <= LONGEST_PERIOD_S:  # a period of the tool's, from its begin
             self.period_s = max(elapsed + wait_s, float(MEASURED_S))
-            measured, least = self.accepted / (elapsed + wait_s), LEAST_RATE
+            measured, least = accepted / (elapsed + wait_s), LEAST_RATE
         elif elapsed < LEAST_MEASURED_S:
             return
         else:

@@ -107,6 +107,27 @@ def test_a_wait_to_the_end_of_a_period_tells_the_quota_of_a_fixed_window():
     assert limit.paused_until == pytest.approx(START + 60)
 
 
+def test_slow_calls_before_the_period_of_the_first_429_say_nothing_about_it():
+    limit = new()
+    for number in range(80):  # forty minutes of a call each 30 s
+        call(limit, 30 * number)
+    for number in range(100):
+        call(limit, 2_400 + number / 3)
+    call(limit, 2_433.4, limited=True, wait_s=26.6)
+    assert limit.rate is not None
+    assert 0.6 * 100 / 60 < limit.rate < 1.1 * 100 / 60
+    assert 60 <= limit.period_s <= 100
+
+
+def test_a_long_period_is_counted_from_its_begin():
+    limit = new()
+    for number in range(900):
+        call(limit, number / 2)
+    call(limit, 450, limited=True, wait_s=450)
+    assert limit.rate == pytest.approx(CUT * 900 / 900)
+    assert limit.period_s == pytest.approx(900)
+
+
 def test_the_429s_of_calls_under_way_cut_once():
     limit = new()
     list(play(limit, 0, 20, offered=100, quota=50))
