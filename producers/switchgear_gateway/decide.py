@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Annotated, Any, Final, Literal
+from inspect import cleandoc
+from typing import Annotated, Any, Final, Literal, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -127,6 +128,17 @@ class Refused(msgspec.Struct, kw_only=True):
     message: str | UnsetType = UNSET
 
 
+_FIELDS: Final = get_type_hints(Permitted, include_extras=True) | get_type_hints(Refused, include_extras=True)
+Decision: Final = msgspec.defstruct(
+    "Decision",
+    [("allowed", bool), *((name, kind | UnsetType, UNSET) for name, kind in _FIELDS.items() if name != "allowed")],
+    namespace={
+        "__doc__": f"If allowed is true: {cleandoc(Permitted.__doc__ or '')}\n\nIf it is false: {cleandoc(Refused.__doc__ or '')}"
+    },
+)
+"""Both answers as one object, for the OpenAPI document: of two alternatives, generated clients lose the fields."""
+
+
 class DecideRoutes(Handlers):
     """The two routes.
 
@@ -160,7 +172,7 @@ class DecideRoutes(Handlers):
         "/v1/decide",
         Role.EMIT,
         body=DecideRequest,
-        answers={200: Reply("Whether it is allowed.", (Permitted, Refused))},
+        answers={200: Reply("Whether it is allowed.", (Decision,))},
     )
     async def decide(self, request: Request) -> Response:
         """Ask whether a call may be made."""

@@ -57,10 +57,12 @@ CIRCUITS: Final = {
         "checked_at": {"type": "string", "description": "At the API: the time of the answer."},
         "problems": {
             "type": "array",
+            "items": {"type": "object"},
             "description": "At the API: what does not work, so that the circuits may be old.",
         },
         "local_circuits": {
             "type": "array",
+            "items": {"type": "object"},
             "description": "At the API: those that processes opened on their own evidence.",
         },
         "local_within_s": {"type": "number", "description": "At the API: how long ago they may have refused a call."},

@@ -199,7 +199,9 @@ def test_operator_commands_of_the_readme_open_a_circuit_and_hand_it_back(setting
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_curl_of_the_readme_and_the_guide_sends_executions_to_a_gateway(make_settings, tmp_path):
-    guide, decide = [each for each in snippets("docs/guide/gateway.md", "sh") if each.startswith("curl")]
+    guide, decide = [
+        each for each in snippets("docs/guide/gateway.md", "sh") if each.startswith("curl") and "uvx" not in each
+    ]
     settings = make_settings(gateway_http="127.0.0.1:0")
     with running_gateway(settings, tmp_path / "gateway.log") as gateway:
 

@@ -82,6 +82,7 @@ GATEWAY = {
     "POST /v1/hooks/claude-code": EMIT,
     "POST /v1/traces": EMIT,
     "POST /v1/logs": EMIT,
+    "POST /v1/metrics": EMIT,
     "GET /v1/sources": ANY,
     "GET /healthz": PUBLIC,
     "GET /readyz": PUBLIC,
