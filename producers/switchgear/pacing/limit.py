@@ -235,7 +235,7 @@ class Limit(msgspec.Struct, array_like=True):
     def _cut(self, now: float, wait_s: float) -> None:
         """Set the rate to what the tool accepts, if that can be said yet."""
         elapsed, accepted = now - self.since, self.accepted
-        if wait_s <= KEPT_S < elapsed:  # a short period, of which a slow time before it says nothing
+        if LONG_WAIT_S <= wait_s <= KEPT_S < elapsed:  # a short period, of which a slow time before it says nothing
             lately = sum(each.made - each.limited for each in self.seconds)
             lately_s = now - self.seconds[0].at
             if lately * (elapsed + wait_s) > accepted * (lately_s + wait_s):
