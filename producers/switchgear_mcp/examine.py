@@ -15,7 +15,7 @@ from switchgear_mcp import message as rpc
 from switchgear_mcp.channel import NO_HEADERS
 from switchgear_mcp.message import Id, Message
 from switchgear_mcp.protocol import LATEST_HANDSHAKE
-from switchgear_mcp.servers import Server
+from switchgear_mcp.servers import CommandServer, Server
 from switchgear_mcp.upstream import Upstream
 from switchgear_mcp.wrap import Finding
 from switchgear_mcp.wrapped_entry import Entry, address_of
@@ -89,7 +89,10 @@ async def tried(server: Server) -> Finding:
         if upstream.refusal is not None and upstream.refusal.challenge is not None:
             return Finding(works=False, text=_WANTS_LOGIN)
         text = str(error).replace(f"The server {server.name} ", "It ").split(". The first call after")[0]
-        return Finding(works=False, text=f"{text.rstrip('.')}. Wrap again when it works.")
+        text = f"{text.rstrip('.')}. Wrap again when it works."
+        if isinstance(server, CommandServer):
+            text += " If it works without the proxy, it needs a variable: name that in the env of its entry."
+        return Finding(works=False, text=text)
     finally:
         await upstream.close()
 

@@ -54,6 +54,7 @@ class Report:
         backup: The file with the former content; None if there is none.
         renamed: The names in circuits of wrapped servers that have other names there.
         seen: By the names of wrapped servers, what their trial showed.
+        guards: Whether a server of the file runs behind the proxy now.
     """
 
     path: Path
@@ -62,6 +63,7 @@ class Report:
     backup: Path | None
     renamed: Mapping[str, str] = field(default_factory=dict)
     seen: Mapping[str, str] = field(default_factory=dict)
+    guards: bool = True
 
 
 def wrapped(config: Config, command: Sequence[str] = COMMAND) -> dict[str, Any]:
@@ -118,7 +120,8 @@ def wrap_file(
     value, changed, left = _rewritten(file.value, rewrite)
     backup = _backup(file.path)
     if not changed:
-        return Report(file.path, (), left, backup if backup.exists() else None)
+        guards = any(map(is_wrapped, entries))
+        return Report(file.path, (), left, backup if backup.exists() else None, guards=guards)
     data = file.rendered(value)
     if not (backup.exists() and any(is_wrapped(entry) for _, _, entry in _servers(file.value))):
         # Without wrapped servers in the file, an older backup is of no use any more.

@@ -322,6 +322,27 @@ def test_without_what_the_extra_brings_the_command_names_the_extra():
     assert "Traceback" not in done.stderr
 
 
+async def test_wrapping_succeeds_if_a_server_runs_behind_the_proxy_afterwards(tmp_path):
+    works, broken = {"command": SMALL[0], "args": [SMALL[1]]}, {"command": "/nonexistent"}
+    config = tmp_path / "mcp.json"
+
+    async def wrap(*more: str) -> tuple[int, str]:
+        done = await asyncio.to_thread(
+            subprocess.run, [*PROXY, "--wrap", str(config), *more],
+            env=environment(), capture_output=True, text=True, timeout=LIMIT_S, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+    for servers, code in (({"a": broken}, 1), ({"a": broken, "b": works}, 0)):
+        config.write_text(json.dumps({"mcpServers": servers}))
+        found, said = await wrap()
+        assert found == code, said
+    assert (await wrap())[0] == 0, "b runs behind the proxy already"
+    found, said = await wrap("--env", "TOKEN")
+    assert found == 2
+    assert "What a server needs is in its entry" in said
+
+
 async def test_a_wrapped_configuration_starts_the_server_behind_the_proxy_until_it_is_unwrapped(tmp_path):
     config = tmp_path / "mcp.json"
     before = json.dumps({"mcpServers": {"small": {"command": SMALL[0], "args": [SMALL[1]]}}}, indent=2)

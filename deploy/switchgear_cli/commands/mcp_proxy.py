@@ -103,7 +103,7 @@ def mcp_proxy(
         if (wrap is not None and unwrap is not None) or any(of_servers):
             raise WrongUsageError(
                 "--wrap and --unwrap only rewrite a file.",
-                hint="Give one of them, without options of one server or of HTTP.",
+                hint="Give one of them, without options of one server or of HTTP. What a server needs is in its entry: env, headers.",
             )
         kept = {
             "--call-timeout": None if call_timeout is None else f"{call_timeout:g}",
@@ -114,8 +114,7 @@ def mcp_proxy(
             "--log-format": log_format,
         }
         options = [f"{option}={value}" for option, value in kept.items() if value is not None]
-        _rewrite(wrap, unwrap, [*options, *(f"--fallback={each}" for each in fallback)])
-        return 0
+        return _rewrite(wrap, unwrap, [*options, *(f"--fallback={each}" for each in fallback)])
     settings = load_settings(policy_file=policy_file, log_level=log_level, log_format=log_format)
     _configure_logging(settings, serves_http=http is not None)
     given = Given(name, url or _variable("--url-env", url_env), (*header, *_variables(header_env)), env, forward_header)
@@ -227,7 +226,8 @@ def _chains(fallbacks: Sequence[str]) -> dict[str, list[str]]:
     return chains
 
 
-def _rewrite(wrap: Path | None, unwrap: Path | None, options: Sequence[str]) -> None:
+def _rewrite(wrap: Path | None, unwrap: Path | None, options: Sequence[str]) -> int:
+    """Rewrite a file, and return the exit code: 1 if no server of it runs behind the proxy although one should."""
     from switchgear_cli.own_command import own_command  # noqa: PLC0415 - the proxy itself doesn't need these
     from switchgear_mcp.examine import examined  # noqa: PLC0415
     from switchgear_mcp.wrap import unwrap_file, wrap_file  # noqa: PLC0415
@@ -236,9 +236,12 @@ def _rewrite(wrap: Path | None, unwrap: Path | None, options: Sequence[str]) -> 
         # What a trial shows is printed for its server.
         logging.getLogger("switchgear.mcp_proxy").setLevel(logging.CRITICAL)
         # By its path: clients with windows don't have the PATH of a shell.
-        _report(wrap_file(wrap, own_command("mcp-proxy"), examined, options), "wrapped")
-    elif unwrap is not None:
-        _report(unwrap_file(unwrap), "unwrapped")
+        report = wrap_file(wrap, own_command("mcp-proxy"), examined, options)
+        _report(report, "wrapped")
+        return 0 if report.guards else 1
+    assert unwrap is not None  # one of them is given
+    _report(unwrap_file(unwrap), "unwrapped")
+    return 0
 
 
 def _report(report: Report, done: str) -> None:

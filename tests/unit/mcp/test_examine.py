@@ -91,6 +91,7 @@ def test_a_program_is_started_once_and_lists_its_tools(monkeypatch):
     assert works == Finding(works=True, text="It works, and has 5 tools.")
     assert not ended.works
     assert ended.text.startswith("It has ended; the last line of its standard error is: no TOKEN.")
+    assert ended.text.endswith("it needs a variable: name that in the env of its entry.")
     assert silent == Finding(works=False, text="It did not answer within 3 s. Wrap again when it does.")
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from switchgear_mcp import message as rpc
 from switchgear_mcp.channel import MIB
+from switchgear_mcp.environment import _CERTIFICATES, _PROXIES
 from switchgear_mcp.errors import AnswerTooLargeError
 from switchgear_mcp.hidden import Hidden
 from switchgear_mcp.process import Process
@@ -102,12 +103,25 @@ async def test_a_server_gets_the_short_list_of_mcp_clients_and_what_its_entry_na
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("SHELL", "() { :; }; echo functions are not passed on")
+    for name in (*_CERTIFICATES, *_PROXIES):
+        monkeypatch.delenv(name, raising=False)
     async with running(raw(NAMED="by the entry", HOME="/of/the/entry")) as child:
         got = json.loads(text_of(await child.call("environment")))
     got.pop("LC_CTYPE", None)  # Python sets it
     assert got.keys() <= {"HOME", "LOGNAME", "PATH", "TERM", "USER", "NAMED"}
     assert (got["NAMED"], got["HOME"], got["PATH"]) == ("by the entry", "/of/the/entry", os.environ["PATH"])
     assert not set(SECRETS.values()) & set(got.values())
+
+
+async def test_a_server_gets_what_it_needs_in_the_network_of_a_company_and_no_password_of_a_proxy(monkeypatch):
+    given = {"SSL_CERT_FILE": "/etc/ca.pem", "HTTPS_PROXY": "http://proxy:3128", "no_proxy": "localhost"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HTTP_PROXY", "http://ana:hunter2@proxy:3128")
+    async with running(raw()) as child:
+        got = json.loads(text_of(await child.call("environment")))
+    assert {name: got.get(name) for name in given} == given
+    assert "HTTP_PROXY" not in got
 
 
 async def test_an_answer_over_the_bound_ends_its_request_and_the_next_call_works():
