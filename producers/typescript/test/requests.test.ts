@@ -69,6 +69,21 @@ describe("a client that works within requests alone", () => {
     assert.deepEqual(arrived(), ["search"]);
   });
 
+  it("a Node process waits for the circuits of its first call", async () => {
+    gateway.greet = false;
+    const script = `
+      import { Switchgear } from ${JSON.stringify(join(PACKAGE, "dist", "index.js"))};
+      const gear = new Switchgear({ url: ${JSON.stringify(gateway.url)}, startWaitS: 60, waitUntil: () => {} });
+      await gear.call("search", () => 1);
+      console.log(gear.status().mode);`;
+    const done = promisify(execFile)(process.execPath, ["--input-type=module", "-e", script], { timeout: 120_000 });
+    await until(() => gateway.openStreams === 1, "it waits for the circuits");
+    await new Promise((resolve) => setTimeout(resolve, 300)); // as far away as a gateway may be
+    gateway.send("snapshot", { circuits: {} });
+    gateway.send("heartbeat", { fresh: true });
+    assert.equal((await done).stdout, "fleet\n");
+  });
+
   it("the calls of one request go together", async () => {
     const gear = client();
     for (const tool of ["a", "b", "c"]) await gear.call(tool, () => 1);

@@ -35,7 +35,7 @@ def test_a_generated_client_asks_for_permits_and_reads_refusals(settings, tmp_pa
     assert shlex.split(generate)[:2] == ["uvx", "openapi-python-client"]
     with (
         switchgear("worker", log=tmp_path / "worker.log", settings=settings) as worker,
-        running_gateway(settings, tmp_path / "gateway.log") as gateway,
+        running_gateway(settings, tmp_path / "gateway.log", "--http", "127.0.0.1:0") as gateway,
     ):
         worker.wait_for_output("ready")
         assert run("open", "broken", "--create", "--reason", "a test", settings=settings).returncode == 0

@@ -67,11 +67,9 @@ async def check_role(target: tuple[str, ...], holder: str) -> None:
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_the_inspector_over_standard_input_and_output(inspector, api, tokens, era):
     for holder in ("read", "operate", "acme"):
-        variables = {
-            "SWITCHGEAR_API_URL": api,
-            "SWITCHGEAR_TOKEN": tokens[holder],
-            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-        }
+        variables = {"SWITCHGEAR_API_URL": api, "SWITCHGEAR_TOKEN": tokens[holder]}
+        if path := os.environ.get("PYTHONPATH"):
+            variables["PYTHONPATH"] = path
         given = [word for name, value in variables.items() for word in ("-e", f"{name}={value}")]
         server = (sys.executable, "-m", "switchgear_cli", "mcp")
         await check_role((*inspector, "--protocol-era", era, *given, *server), holder)

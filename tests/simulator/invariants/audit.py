@@ -118,7 +118,8 @@ class Audit:
         self.views.finish(self._simulation.processes, self.records)
 
     def lines(self) -> list[str]:
-        """Return one line per invariant."""
+        """Return one line per invariant. That of limits only if a tool has one."""
+        limited = any(tool.quota is not None for tool in self._simulation.tools)
         return [
             self.probes.line(),
             self.refusals.line(),
@@ -127,7 +128,7 @@ class Audit:
             self.recovery.line(),
             self.families.line(),
             self.ramp.line(),
-            self.pace.line(),
+            *([self.pace.line()] if limited else []),
             self.rebuild.line(),
             self.views.line(),
         ]

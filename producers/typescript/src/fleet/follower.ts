@@ -200,7 +200,9 @@ export class Follower {
       const query = this.glob === undefined ? "" : `?tool=${encodeURIComponent(this.glob)}`;
       const resume = this.#lastId === "" ? {} : { "last-event-id": this.#lastId };
       const path = `/v1/circuits/stream${query}`;
-      keepProcessFree(this.http.base, path);
+      if (onceWithinS === undefined) {
+        keepProcessFree(this.http.base, path); // a request waits for its own stream
+      }
       const connectS = Math.min(onceWithinS ?? CONNECT_TIMEOUT_S, CONNECT_TIMEOUT_S);
       const response = await this.http.open(path, { accept: "text/event-stream", ...resume }, connectS, stop);
       if (!response.ok || response.body === null) {
