@@ -98,7 +98,9 @@ class ScriptedLLM(BaseLLM):
 def make_crew(tools, turns, run, *, as_text=False, stream=False, **options):
     """Return a crew of one agent with one task."""
     llm = ScriptedLLM(model="scripted", turns=list(turns), run=run, as_text=as_text)
-    agent = Agent(role="assistant", goal="Answer.", backstory="Brief.", llm=llm, tools=tools, max_retry_limit=0)
+    agent = Agent(
+        role="assistant", goal="Answer.", backstory="Brief.", llm=llm, tools=tools, max_retry_limit=0, max_iter=100
+    )
     task = Task(description="How is the weather?", expected_output="An answer.", agent=agent)
     return Crew(agents=[agent], tasks=[task], stream=stream, **options)
 
