@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from switchgear import FunctionHooks, Switchgear
 from switchgear.policies import PolicySet
+from switchgear.runtime.tasks import until_stopped
 from switchgear_mcp.known import default_folder
 from switchgear_mcp.proxy import Proxy
 from switchgear_mcp.servers import Server
@@ -74,7 +74,7 @@ async def _run(options: Options) -> None:
             {circuit(tool): [circuit(other) for other in others] for tool, others in options.fallbacks.items()}
         )
         serves = _serve_stdio(proxy) if front is None else front.serve(proxy)
-        await _until_stopped(serves, watch.run(proxy))
+        await until_stopped(serves, watch.run(proxy), limit_s=_STOP_LIMIT_S)
         async with asyncio.timeout(_STOP_LIMIT_S):
             await proxy.close()
     except TimeoutError:
@@ -93,22 +93,6 @@ def _client(watch: Watch, policy_file: Path | None) -> Switchgear:
     if settings.local or settings.model_fields_set.isdisjoint({"kafka_bootstrap_servers", "gateway_url"}):
         given["bootstrap_servers"] = None
     return Switchgear.from_env(**given)
-
-
-async def _until_stopped(serving: Awaitable[None], watching: Awaitable[None]) -> None:
-    """Serve until the client has gone, or until SIGINT or SIGTERM."""
-    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, stopped.set)
-    tasks = [asyncio.ensure_future(each) for each in (serving, watching, stopped.wait())]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks, timeout=_STOP_LIMIT_S)
 
 
 async def _serve_stdio(proxy: Proxy) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import signal
+from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -32,3 +33,24 @@ class Tasks:
         self.cancel()
         if self._running:
             await asyncio.wait(self._running, timeout=limit_s)
+
+
+async def until_stopped(*works: Awaitable[None], limit_s: float) -> None:
+    """Work until one of the works has ended, or until SIGINT, SIGTERM or SIGHUP. Then cancel the others. Raise what failed.
+
+    Args:
+        works: What the process does.
+        limit_s: The longest wait for the end of those that are cancelled.
+    """
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stopped.set)
+    tasks = [asyncio.ensure_future(each) for each in (*works, stopped.wait())]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=limit_s)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from mcp.server.stdio import stdio_server
 
+from switchgear.runtime.tasks import until_stopped
 from switchgear.telemetry.registry import own_version
 from switchgear_mcp.ask.api import Api
 from switchgear_mcp.ask.callers import Callers
@@ -54,7 +54,7 @@ async def _run(options: Options) -> None:
     api = Api(settings.api_url or "", settings.api_cafile)
     try:
         serves = _serve_stdio(api, settings) if options.address is None else _serve_http(api, options, options.address)
-        await _until_stopped(serves)
+        await until_stopped(serves, limit_s=_STOP_LIMIT_S)
     finally:
         await api.close()
 
@@ -89,19 +89,3 @@ async def _serve_http(api: Api, options: Options, address: str) -> None:
         log.warning("Serving %s%s.", url_of(listening, "https" if tls else "http"), PATH)
         async with side.running(), serving(side.app, listening, connections, tls=tls, limit_s=_STOP_LIMIT_S) as http:
             await asyncio.shield(http)
-
-
-async def _until_stopped(serving: Awaitable[None]) -> None:
-    """Serve until the client has gone, or until SIGINT, SIGTERM or SIGHUP."""
-    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, stopped.set)
-    tasks = [asyncio.ensure_future(serving), asyncio.ensure_future(stopped.wait())]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks, timeout=_STOP_LIMIT_S)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import random
-import sys
 
 import httpx
 import pytest
@@ -13,13 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from switchgear_gateway.bodies import Budget, read_body, unpacked
+from switchgear_gateway.bodies import Budget, read_body, unpacked, zstd
 from switchgear_http.problem import ProblemError
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 LIMIT = 100_000
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import gzip
 import json
-import sys
 import threading
 
 import httpx
@@ -17,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from switchgear_gateway.bodies import Budget
+from switchgear_gateway.bodies import Budget, zstd
 from switchgear_gateway.otlp.decoding import MAX_BODY_BYTES
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.parts import MAX_RECORDS
@@ -30,11 +29,6 @@ from switchgear_http.routing import Routes
 from tests.support.table import table
 from tests.unit.producers.gateway.otlp.support import TOOL, Kafka, empty_spans, log_request, sample, span_request
 from tests.unit.producers.gateway.otlp.test_decoding import SPAN, as_json
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 JSON = {"Content-Type": "application/json"}
