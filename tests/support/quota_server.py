@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
 from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final
 
-TAKEN: Final = b"+"
-REFUSED: Final = b"-"
+from tests.support.call_server import FAILURE, SUCCESS, CallServer
+
+TAKEN: Final = SUCCESS
+REFUSED: Final = FAILURE
 
 
 @dataclass
@@ -42,45 +42,13 @@ class Quota:
         return max(ends, default=0) / self.calls
 
 
-class QuotaServer:
-    """A TCP server: a call is one byte, the arm; an answer is ``+`` or ``-``. ``async with`` starts and ends it."""
+class QuotaServer(CallServer):
+    """The server. The byte of a call is the arm."""
 
     def __init__(self, calls: int, period_s: float, arms: int) -> None:
+        super().__init__()
         self.arms = [Quota(calls, period_s) for _ in range(arms)]
-        self.callers = 0
-        self._server: asyncio.Server | None = None
-        self._open: set[asyncio.StreamWriter] = set()
 
-    @property
-    def port(self) -> int:
-        """The port on 127.0.0.1."""
-        assert self._server is not None
-        port: int = self._server.sockets[0].getsockname()[1]
-        return port
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open.add(writer)
-        self.callers += 1
-        try:
-            while call := await reader.read(1):
-                writer.write(TAKEN if self.arms[call[0]].take(time.time()) else REFUSED)
-        except ConnectionError:
-            pass  # a caller that was ended in the middle of a call
-        finally:
-            self.callers -= 1
-            self._open.discard(writer)
-            writer.close()
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        for writer in list(self._open):
-            writer.close()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(5):
-                while self._open:  # noqa: ASYNC110 - each ends by itself once its connection is closed
-                    await asyncio.sleep(0.01)
+    async def answer(self, call: bytes) -> bytes:
+        """Take the call, or refuse it."""
+        return TAKEN if self.arms[call[0]].take(time.time()) else REFUSED

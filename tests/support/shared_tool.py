@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from dataclasses import dataclass, field
-from typing import Final, Literal, Self
+from typing import Final, Literal
+
+from tests.support.call_server import FAILURE, SUCCESS, CallServer
 
 PROBE: Final = b"p"
 """The byte that a caller with a lease sends. Any other byte is a plain call."""
 GRACE_S: Final = 0.3
 """How long the last probe is held, so that one too many shows. Refused callers ask a hundred times meanwhile."""
-END_S: Final = 5.0
-_ACCEPT_TURNS: Final = 5
-"""Turns of the event loop until an accepted connection has its handler, and one to spare."""
 ALONE_S: Final = 0.4
 """How long a probe waits for the others. A single process makes them one after the other."""
 
@@ -34,25 +32,16 @@ class Recovery:
         return self.probes + self.plain
 
 
-class SharedTool:
-    """A TCP server: one byte per call, one byte per answer (``+`` or ``-``). ``async with`` starts and ends it."""
+class SharedTool(CallServer):
+    """The tool."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.state: Literal["healthy", "broken"] = "healthy"
         self.recovery: Recovery | None = None
         self.calls = 0
-        self.callers = 0
         self.last_call = time.monotonic()
-        self._server: asyncio.Server | None = None
         self._dead = False
-        self._open: set[asyncio.StreamWriter] = set()
-
-    @property
-    def port(self) -> int:
-        """The port on 127.0.0.1."""
-        assert self._server is not None
-        port: int = self._server.sockets[0].getsockname()[1]
-        return port
 
     def mend(self, expected: int) -> Recovery:
         """Let calls succeed from now on. The first ``expected`` probes are held until all of them are there."""
@@ -75,24 +64,16 @@ class SharedTool:
         if self._dead:
             writer.transport.abort()
             return
-        self._open.add(writer)
-        self.callers += 1
-        try:
-            while call := await reader.read(1):
-                self.calls += 1
-                self.last_call = time.monotonic()
-                recovery = self.recovery
-                if recovery is not None and not recovery.over.is_set():
-                    await self._hold(recovery, call)
-                writer.write(b"+" if self.state == "healthy" else b"-")
-        except ConnectionError:
-            pass  # a caller that was ended in the middle of a call
-        finally:
-            self.callers -= 1
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
-            self._open.discard(writer)
+        await super()._serve(reader, writer)
+
+    async def answer(self, call: bytes) -> bytes:
+        """Hold the calls of a recovery. Then answer by the tool's state."""
+        self.calls += 1
+        self.last_call = time.monotonic()
+        recovery = self.recovery
+        if recovery is not None and not recovery.over.is_set():
+            await self._hold(recovery, call)
+        return SUCCESS if self.state == "healthy" else FAILURE
 
     async def _hold(self, recovery: Recovery, call: bytes) -> None:
         if call == PROBE:
@@ -108,23 +89,3 @@ class SharedTool:
                 await recovery.over.wait()
         except TimeoutError:
             pass  # no other process probes now, so it is answered alone
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        for listening in self._server.sockets:
-            asyncio.get_running_loop().remove_reader(listening.fileno())
-        for _ in range(_ACCEPT_TURNS):  # a connection that has no handler when the server closes stays open
-            await asyncio.sleep(0)
-        self._server.close()
-        for writer in list(self._open):
-            writer.close()
-        try:
-            async with asyncio.timeout(END_S):
-                while self._open:  # noqa: ASYNC110 - each ends by itself once its connection is closed
-                    await asyncio.sleep(0.01)
-        except TimeoutError:
-            pass  # the event loop cancels what is left
