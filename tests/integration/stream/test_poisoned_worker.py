@@ -26,6 +26,7 @@ from tests.support.stream import dead_letters, emit, eventually, metric, send
 
 TOOL = "search"
 HERE = owner_partition(TOOL, 4)
+_LIMIT = "max.message.bytes"
 
 
 async def put(settings: Settings, topic: str, *records: dict[str, Any], compression: str | None = None) -> None:
@@ -65,12 +66,18 @@ async def letters(settings: Settings, count: int) -> list[DeadLetter]:
 
 
 async def limit(settings: Settings, topic: str, max_bytes: int) -> None:
-    """Set a smaller limit for a topic, as an operator may."""
+    """Set a smaller limit for a topic, as an operator may, and wait until the broker has it: the controller answers first."""
     admin = AIOKafkaAdminClient(**settings.kafka.options())
     await admin.start()
+
+    async def is_known() -> bool:
+        (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+        ((_, _, _, _, configs),) = answer.resources
+        return (_LIMIT, str(max_bytes)) in [(name, value) for name, value, *_ in configs]
+
     try:
-        wanted = {"max.message.bytes": str(max_bytes)}
-        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs=wanted)])
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs={_LIMIT: str(max_bytes)})])
+        await eventually(is_known, what=f"{_LIMIT} of {topic}")
     finally:
         await admin.close()
 
