@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Self, TypeGuard
 
 from switchgear.guard.tool_function import examine
@@ -114,23 +114,43 @@ def is_policy(value: object) -> bool:
     return isinstance(value, kinds)
 
 
-def renamer(argument: str, names: Any) -> Callable[[str], str]:
-    """Return a function from a name to its new name. ``names`` is a mapping, which may lack names, a function, or None."""
-    if callable(names):
-        function(argument, names)
-    elif names is not None and not isinstance(names, Mapping):
-        impossible(argument, "a dict or a function, from a name to a name", names)
+class Renamer:
+    """A function from a name to its new name, which was checked.
 
-    def renamed(name: str) -> str:
+    Args:
+        argument: What the caller passed it as, for messages.
+        names: A mapping, which may lack names, a function, or None.
+    """
+
+    __slots__ = ("_argument", "_names")
+
+    def __init__(self, argument: str, names: Any) -> None:
+        if callable(names):
+            function(argument, names)
+        elif names is not None and not isinstance(names, Mapping):
+            impossible(argument, "a dict or a function, from a name to a name", names)
+        self._argument = argument
+        self._names = names
+
+    def __call__(self, name: str) -> str:
+        """Return the new name.
+
+        Raises:
+            OptionError: It isn't a name.
+        """
+        names = self._names
         if names is None:
             return name
         found = names.get(name, name) if isinstance(names, Mapping) else names(name)
         if not isinstance(found, str) or not found:
             hint = "Leave out names that stay as they are."
-            impossible(f"The name that {argument} has for {name!r}", "text", found, hint)
+            impossible(f"The name that {self._argument} has for {name!r}", "text", found, hint)
         return found
 
-    return renamed
+
+def renamer(argument: str, names: Any) -> Renamer:
+    """Return a :class:`Renamer`. One that was made before is not checked again: an agent's tools are listed before each turn."""
+    return names if isinstance(names, Renamer) else Renamer(argument, names)
 
 
 def policies(name: str, value: object) -> None:

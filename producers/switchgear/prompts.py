@@ -170,7 +170,7 @@ class NoticeBoard:
         with self._lock:
             said = self._said.get(place)
             before = Down() if said is None else said.about
-            if only is not None and not down.everything:
+            if only is not None and before.tools and not down.everything:
                 concerned = self._concerned(only)
                 down = Down((*(each for each in before.tools if each.key not in concerned), *down.tools))
             after = self._said[place] = settle(said, down.keys, down, self._clock())
@@ -198,6 +198,8 @@ class NoticeBoard:
             ids = (each for tool in only for each in self._ids(tool, owner))
             views = {each: view for each in ids if (view := views.get(each)) is not None}
         found = [*self._of_fleet(views, fallbacks, owner), *self._of_process(local, views, fallbacks, owner)]
+        if not found:
+            return Down()
         if only is not None:
             concerned = self._concerned(only)
             found = [
@@ -314,7 +316,7 @@ def named(tools: Iterable[T], circuit_of: CircuitOf = None) -> list[tuple[str, T
     circuit_name = renamer("circuit_of", circuit_of)
     found = []
     for position, tool in enumerate(tools):
-        guarded = guarded_by(unwrapped(tool)) or guarded_inside(tool)
+        guarded = (guarded_by(unwrapped(tool)) if callable(tool) else None) or guarded_inside(tool)
         name = listed_name(tool) if guarded is None else guarded.plan.tool
         if name is None:
             raise NamelessToolError(

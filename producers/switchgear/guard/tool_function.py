@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
@@ -47,14 +47,43 @@ def guarded_by(function: Any) -> Guarded | None:
 
 _FUNCTIONS: Final = ("func", "coroutine", "function", "fn", "_func", "handler", "on_invoke_tool", "__wrapped__")
 """Where frameworks' tool objects keep the function of a tool: LangChain, pydantic-ai, ADK, MCP, CrewAI, Claude, OpenAI (two)."""
+_WANTED: Final = frozenset(_FUNCTIONS)
+_PYDANTIC_PLACES: Final = ("__dict__", "__pydantic_private__", "__pydantic_extra__")
+"""Where an object of pydantic keeps its attributes."""
 
 
 def guarded_inside(tool: Any) -> Guarded | None:
     """Return what a framework's tool object carries if its function is guarded: ``@tool`` above ``@gear.guard``."""
     if tool is None or isinstance(tool, (str, Mapping)) or inspect.isfunction(tool) or inspect.ismethod(tool):
         return None  # not isroutine: Agent Framework's tools are descriptors, which it takes for routines
-    functions = (getattr(tool, name, None) for name in _FUNCTIONS)
+    functions = (getattr(tool, name, None) for name in _present(tool))
     return next((found for each in functions if each is not None and (found := guarded_by(unwrapped(each)))), None)
+
+
+def _present(tool: object) -> Iterable[str]:
+    """Return the names of :data:`_FUNCTIONS` that ``tool`` may have.
+
+    To ask a model of pydantic for what it lacks takes it three microseconds for each name. An agent lists its tools before each turn.
+    """
+    kind: Any = type(tool)
+    if not hasattr(kind, "__pydantic_fields__"):
+        return _FUNCTIONS
+    in_classes = _in_classes(kind)
+    if in_classes is None:
+        return _FUNCTIONS
+    found = set(in_classes)
+    for place in _PYDANTIC_PLACES:
+        found |= _WANTED.intersection(getattr(tool, place, None) or ())
+    return [name for name in _FUNCTIONS if name in found] if found else ()
+
+
+@functools.lru_cache(maxsize=512)
+def _in_classes(kind: type) -> frozenset[str] | None:
+    """Return the names of :data:`_FUNCTIONS` that a class of pydantic defines, or None if it computes attributes itself."""
+    classes = [vars(each) for each in kind.__mro__ if each.__module__.partition(".")[0] not in {"pydantic", "builtins"}]
+    if any("__getattr__" in each or "__getattribute__" in each for each in classes):
+        return None
+    return frozenset(name for name in _FUNCTIONS if any(name in each for each in classes))
 
 
 def examine(function: Callable[..., Any]) -> ToolFunction:
