@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import resource
 import sys
-import time
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +24,7 @@ from tests.bench.benefit.live.run import live
 from tests.bench.benefit.plan import Plan
 from tests.bench.benefit.report import tables
 from tests.bench.benefit.results import Results
-from tests.bench.benefit.simulate import simulate
+from tests.bench.benefit.side_by_side import outcomes
 
 OUT: Final = wheels.FOLDER.parent
 _PACKAGES: Final = ("circuitbreaker", "purgatory", "tenacity", "httpx")
@@ -53,21 +53,27 @@ def simulated(plan: Plan, out: Path) -> int:
     print("\n".join(missing))
     if not found:
         return 1
-    began, results, names = time.process_time(), Results(), [arm.name for arm in here]
-    for cell in plan.cells(names):
-        world = found[cell.seed % len(found)]
-        results.add(cell, world.name, simulate(cell, world))
+    results, names = Results(), [arm.name for arm in here]
+    for cell, world, outcome in outcomes(plan.cells(names), worlds.here):
+        results.add(cell, world, outcome)
     print("Real tasks, simulated agents. In brackets: 95 % intervals over seeds.\n")
     print("\n".join(f"* {arm.name}: {arm.sentence}." for arm in here), "\n")
     print("\n".join(f"* {name}: {_sentence(name)}." for name in FAULTS))
     for text in tables(results, names):
         print(f"\n{text}")
-    used = time.process_time() - began
-    print(f"\n{len(results.runs):,} runs, {used:.0f} s of one core. Worlds: {', '.join(each.name for each in found)}.")
+    print(
+        f"\n{len(results.runs):,} runs, {_used_s():.0f} s of one core. Worlds: {', '.join(each.name for each in found)}."
+    )
     out.mkdir(parents=True, exist_ok=True)
     written = {"of": _versions(), "runs": [run.as_json() for run in results.runs]}
     (out / "benefit_runs.json").write_text(json.dumps(written, indent=1), encoding="utf-8")
     return 0
+
+
+def _used_s() -> float:
+    """Return the processor time of this process and of those that it has started and that have ended, in seconds."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def _sentence(name: str) -> str:

@@ -21,3 +21,8 @@ def load() -> tuple[list[World], list[str]]:
         except NoTasksError as error:
             missing.append(f"Without the tasks of {loader.__module__.rpartition('.')[2]}: {error}.")
     return found, missing
+
+
+def here() -> list[World]:
+    """Return all worlds that can be read here."""
+    return load()[0]
