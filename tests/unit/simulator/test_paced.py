@@ -11,6 +11,8 @@ from tests.simulator.invariants.broken import InvariantBrokenError
 from tests.simulator.paced import PacedScenario
 from tests.simulator.simulation import Simulation
 
+pytestmark = pytest.mark.slow
+
 QUIET: dict[str, Any] = dict.fromkeys(
     (
         "worker_crash_every_s",

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from tests.bench import plots
 from tests.bench.benefit.plan import MAIN, SIZE_FAULTS, SWEEP, Plan
 from tests.bench.benefit.reaction import DEFAULT
@@ -7,6 +9,8 @@ from tests.bench.benefit.report import tables
 from tests.bench.benefit.results import Results
 from tests.bench.benefit.simulate import Outcome
 from tests.bench.benefit.tokens import Spent
+
+pytestmark = pytest.mark.slow
 
 ARMS = ["nothing", "Switchgear"]
 

@@ -1,6 +1,10 @@
+import pytest
+
 from tests.bench.benefit.side_by_side import outcomes
 from tests.bench.benefit.simulate import Cell, simulate
 from tests.unit.bench.benefit.world import small_world
+
+pytestmark = pytest.mark.slow
 
 
 def small_worlds():

@@ -8,6 +8,8 @@ from tests.bench.benefit.reaction import Reaction
 from tests.bench.benefit.simulate import EVERY_S, Cell, exposed, simulate, tasks_of
 from tests.unit.bench.benefit.world import TARGET, small_world
 
+pytestmark = pytest.mark.slow
+
 WITHOUT_PEERS = [
     "nothing",
     "framework retries",
