@@ -184,6 +184,7 @@ class Owner:
             generation = self._app.consumer_generation_id
             try:
                 self._forget()
+                self._resent.keep(partitions)
                 await self._take_over.rows(partitions)
                 known = await self._take_over.read(partitions)
                 self._starts = known.starts

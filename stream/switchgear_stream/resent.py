@@ -8,7 +8,7 @@ reads this part of the partition (the window) once for all marked events of a ba
 A marked event may overtake its first copy: a gateway that stood still sends it after another gateway has sent the marked one. Then the
 marked one counts, and the first copy doesn't. The fence remembers the marked events of the last two minutes for that.
 
-Not covered: a copy without the mark or without ``metric_id``, and an overtaken first copy if the partition got another owner in between, or
+Not covered: a copy without the mark or without ``metric_id``, and an overtaken first copy if another process got the partition in between, or
 if the producer's partitioner sent it to a wrong partition.
 """
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -94,9 +95,15 @@ class ResentFence:
         self._overtaking: dict[int, MarkedIds] = {}
 
     def forget(self) -> None:
-        """Forget every partition, because their assignment changes."""
+        """Forget what was read of the log, because the assignment changes.
+
+        The marked events stay: what lets producers send again, such as a broker that restarts, often lets workers join again, too.
+        """
         self._memories.clear()
-        self._overtaking.clear()
+
+    def keep(self, partitions: Collection[int]) -> None:
+        """Forget the marked events of all partitions but these, which are assigned now."""
+        self._overtaking = {each: found for each, found in self._overtaking.items() if each in partitions}
 
     async def without_copies(self, records: list[_R]) -> list[_R]:
         """Return the records of one batch without the copies of earlier records.

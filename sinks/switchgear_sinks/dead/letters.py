@@ -124,7 +124,7 @@ class Selection:
         tool: Name of the tool.
         field: Name of the field that the reason is about.
         since: Messages that arrived at or after this time.
-        place: Partition and offset in the dead-letter topic: one letter.
+        place: Partition and offset in the dead-letter topic: one letter. If it was written again since, the newer copy.
     """
 
     reason: str | None = None

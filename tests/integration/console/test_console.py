@@ -177,7 +177,7 @@ def test_dead_letter_is_found_repaired_and_stored(system, open_window):
     value.fill(json.dumps(bad | {"status": "success"}))
     page.get_by_label("Reason", exact=False).last.fill("The status was misspelt")
     page.get_by_role("button", name="Send again").click()
-    expect(page.get_by_text("Sent again")).to_be_visible()
+    expect(page.get_by_text("Sent again", exact=True)).to_be_visible()
     query = f"SELECT count() FROM tool_metrics WHERE metric_id = '{identity}'"
     system.up.child.wait_until(lambda: system.up.value(query) == 1, "stored", 60)
 

@@ -97,6 +97,18 @@ async def test_a_first_copy_that_its_marked_copy_has_overtaken_is_not_counted_wi
     assert await kept_in_batches(fence, records, 1) == [records[place].offset for place in (0, 1, 2, 4, 5)]
 
 
+async def test_an_overtaken_first_copy_is_not_counted_by_a_worker_that_kept_its_partition_in_a_rebalance(settings):
+    await produce(settings, [event("a", marked=True), event("a")])
+    (marked, first), metrics = await log_of(settings), WorkerMetrics()
+    fence = ResentFence(settings, metrics)
+    assert await fence.without_copies([marked]) == [marked]
+    fence.forget()
+    fence.keep({marked.partition})
+    assert await fence.without_copies([first]) == []
+    fence.keep(set())
+    assert await fence.without_copies([first]) == [first]
+
+
 async def test_a_repeated_batch_has_the_same_copies_as_before(settings):
     await produce(settings, [event("a"), event("a", marked=True), event("b", marked=True), event("b", marked=True)])
     records, fence = await log_of(settings), ResentFence(settings, WorkerMetrics())

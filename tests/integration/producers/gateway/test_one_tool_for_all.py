@@ -66,6 +66,8 @@ class World:
     gateway: RunningGateway
     tool: SharedTool
     agents: dict[str, AgentLink]
+    stack: AsyncExitStack
+    """Ends what runs, after the last test."""
 
     async def all_call(self, circuit: str) -> None:
         """Let each agent make a call that succeeds."""
@@ -131,7 +133,7 @@ async def world(kafka, tmp_path_factory):
             "gateway": await conductor.python("gateway", gateway.url),
             "kafka": await conductor.python("kafka", settings.kafka_bootstrap_servers, prefix=settings.topic_prefix),
         }
-        yield World(settings, folder, gateway, tool, agents)
+        yield World(settings, folder, gateway, tool, agents, stack)
 
 
 @pytest.mark.parametrize("failing", ["typescript", *deep(["gateway", "kafka", *list(PROGRAMS)[:2]])])
@@ -219,15 +221,12 @@ async def test_agents_on_a_gateway_keep_the_last_state_while_it_is_away_and_catc
         assert (await agent.status("held_meanwhile"))["available"], name
 
     running = running_gateway(world.settings, world.folder / "gateway-2.log")
-    world.gateway = await asyncio.to_thread(running.__enter__)
-    try:
-        for name, agent in on_gateway.items():
-            await agent.until("held_meanwhile", available=False)
-            assert (await agent.call("held_meanwhile"))["refused"] == 1, name
-            found = await agent.status("held_before")
-            assert (found["available"], found["mode"]) == (False, "fleet"), (name, found)
-    finally:
-        await asyncio.to_thread(running.__exit__, None, None, None)
+    world.gateway = await asyncio.to_thread(world.stack.enter_context, running)
+    for name, agent in on_gateway.items():
+        await agent.until("held_meanwhile", available=False)
+        assert (await agent.call("held_meanwhile"))["refused"] == 1, name
+        found = await agent.status("held_before")
+        assert (found["available"], found["mode"]) == (False, "fleet"), (name, found)
 
 
 WITHIN_REQUESTS = """

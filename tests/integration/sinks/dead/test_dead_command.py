@@ -48,6 +48,22 @@ def place(settings: Settings) -> str:
     return f"{settings.topics.executions} at {settings.kafka_bootstrap_servers}"
 
 
+async def test_letter_that_another_process_wrote_too_is_found_under_its_first_place(here):
+    first, other, again = letter(here, 3, b"{}"), letter(here, 4, b"{}"), letter(here, 3, b"{}", component="worker")
+    await bury(here, first, other, again)
+    records = [each for each in await read_topic(here, here.topics.dead) if each.key == first.key]
+    assert len(records) == 2
+
+    async def at(record) -> list[tuple[str, int]]:
+        selection = Selection(place=(record.partition, record.offset))
+        found = await read_letters(here.kafka, here.topics.dead, selection)
+        return [(each.letter.component, each.offset) for each in found]
+
+    assert await at(records[0]) == await at(records[1]) == [("worker", records[1].offset)]
+    await produce(here, [Message(None, first.key)], topic=here.topics.dead)
+    assert await at(records[0]) == []
+
+
 async def test_foreign_records_in_the_dead_letter_topic_are_skipped_and_reported(here):
     mine = letter(here, 3, b"{}")
     await bury(here, mine)
