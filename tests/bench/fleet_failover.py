@@ -29,6 +29,7 @@ from switchgear_cli.topics import ensure_topics
 from switchgear_schemas import Command
 from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.settings import Settings
+from tests.bench.targets import exit_code
 from tests.support.kafka import RunningKafka, running_kafka
 from tests.support.processes import Child, switchgear
 from tests.support.recount import read_topic
@@ -191,7 +192,7 @@ def main() -> int:
             print(f"| {workers} | {'yes' if named else 'no'} | {circuits} | {seconds} |", flush=True)
     late = [kill for kill in kills if kill.seconds > SESSION_S + MOVE_S]
     print(f"\nVersions rose in every circuit. Stated: {SESSION_S} s of session and at most {MOVE_S:g} s to move.")
-    return 1 if late else 0
+    return exit_code(met=not late)
 
 
 if __name__ == "__main__":

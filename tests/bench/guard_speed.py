@@ -29,6 +29,7 @@ from switchgear import BreakerPolicy, Switchgear
 from switchgear.breaker import Breaker, BreakerPermit, Result, ResultKind
 from switchgear_cli.topics import ensure_topics
 from tests.bench.peers import FAILURES, PEERS, WAIT_S, Guard, Maker, anothing, let_through, nothing, opened
+from tests.bench.targets import exit_code
 from tests.support.kafka import running_kafka
 
 ROUNDS = 20
@@ -278,14 +279,14 @@ def _acknowledged(gear: Switchgear) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the tables; exit code 1 if another breaker is faster, more than one probe went, or an event is missing."""
+    """Print the tables; exit code 3 if another breaker is faster or more than one probe went, 1 if an event is missing."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.guard_speed")
     parser.add_argument("--calls", type=int, default=10_000, help="Guarded calls of each kind with Kafka, per round.")
     parser.add_argument("--no-kafka", action="store_true", help="Only the first table.")
     given = parser.parse_args(arguments)
     first = decisions()
     complete = given.no_kafka or with_kafka(given.calls // BURST * BURST)
-    return 0 if first and complete else 1
+    return exit_code(met=first) if complete else 1
 
 
 if __name__ == "__main__":

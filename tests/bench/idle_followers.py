@@ -27,6 +27,7 @@ from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import Settings, load_settings
 from tests.bench.fan_out import cpu_s, publish, quantile, record
+from tests.bench.targets import exit_code
 from tests.integration.producers.circuits import eventually
 
 SETTLE_S = 12.0
@@ -130,7 +131,7 @@ def main() -> int:
             f"| {each['close_s']:.2f} s |"
         )
     print(json.dumps(found))
-    return int(found[1]["hop_p50_ms"] > 2 * found[0]["hop_p50_ms"] + 10)
+    return exit_code(met=found[1]["hop_p50_ms"] <= 2 * found[0]["hop_p50_ms"] + 10)
 
 
 if __name__ == "__main__":

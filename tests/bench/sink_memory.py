@@ -30,6 +30,7 @@ from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import Settings
 from tests.bench.sink import events
+from tests.bench.targets import exit_code
 from tests.support.clickhouse_http import clickhouse_server
 from tests.support.kafka import RunningKafka, running_kafka
 from tests.support.processes import Child, switchgear
@@ -149,4 +150,4 @@ async def main(count: int = 1_000_000) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if asyncio.run(main(*map(int, sys.argv[1:]))) else 1)
+    sys.exit(exit_code(met=asyncio.run(main(*map(int, sys.argv[1:])))))
