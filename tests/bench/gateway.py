@@ -49,7 +49,7 @@ from tests.support.running_gateway import execution, running_gateway
 
 BATCH: Final = 100
 CONNECTIONS: Final = 64
-ROUNDS: Final = 5
+ROUNDS: Final = 3
 ROUND_S: Final = 4.0
 WARM_UP_S: Final = 2.0
 REFUSED_PAUSE_S: Final = 0.2

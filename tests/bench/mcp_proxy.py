@@ -27,7 +27,7 @@ TITLES = {
 
 
 def main() -> int:
-    """Measure and print two tables. Return 1 if the proxy adds too much."""
+    """Measure and print two tables. Return 3 if the proxy adds too much."""
     print("| way | first list after, s | processor, s | memory, MB |")
     print("|---|---|---|---|")
     starts: dict[str, list[dict[str, float]]] = {}

@@ -22,7 +22,7 @@ from tests.frameworks.proxies import PROXY, ROOT, SMALL, over_http, over_stdio, 
 
 BARE: Final = (sys.executable, str(ROOT / "tests/frameworks/servers/bare.py"))
 CALLS: Final = 40
-ROUNDS: Final = 25
+ROUNDS: Final = 12
 LIMIT_S: Final = 200.0
 
 

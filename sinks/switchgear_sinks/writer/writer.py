@@ -37,6 +37,8 @@ from switchgear_sinks.writer.settings import WriterLimits, WriterMetrics
 log = structlog.get_logger()
 
 _POLL_MS: Final = 100
+_IDLE_POLL_MS: Final = 500
+"""While nothing waits to be inserted. A record ends the poll."""
 _POLL_ROWS: Final = 10_000
 _UPDATE_EVERY_S: Final = 1.0
 _BEGIN_LIMIT_S: Final = 5.0
@@ -49,7 +51,7 @@ _FETCHING: Final = {
     "max_partition_fetch_bytes": 2 * MAX_EVENT_BYTES,
     "fetch_max_bytes": 16 * MAX_EVENT_BYTES,
 }
-_GATHERING: Final = {"fetch_min_bytes": 65_536, "fetch_max_wait_ms": 500}
+_GATHERING: Final = {"fetch_min_bytes": 65_536, "fetch_max_wait_ms": 1_000}
 """The broker gathers what it sends. An answer for each record would take the process several times as long as the records do."""
 _SESSION_MS: Final = 10_000
 _REBALANCE_MS: Final = 30_000
@@ -339,9 +341,10 @@ class Writer(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
     async def _poll(self) -> dict[TopicPartition, list[Record]]:
         self._guard.refill()
         self._sought.clear()
+        idle = self.assignment is not None and not self.assignment.held_bytes
         try:
             found: dict[TopicPartition, list[Record]] = await self._consumer.getmany(
-                timeout_ms=_POLL_MS, max_records=_POLL_ROWS
+                timeout_ms=_IDLE_POLL_MS if idle else _POLL_MS, max_records=_POLL_ROWS
             )
         except KafkaError as error:
             raise self._refused(str(error) or type(error).__name__) from error
