@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 from pathlib import Path
@@ -27,6 +28,11 @@ __all__ = ["CONFIG_VARIABLE", "PREFIX", "ClientSettings", "Settings", "load_clie
 
 log: Final = logging.getLogger("switchgear.settings")
 S = TypeVar("S", bound="ClientSettings")
+
+
+@functools.lru_cache(maxsize=16)
+def _names(prefix: str) -> TopicNames:
+    return TopicNames(prefix)
 
 
 class ClientSettings(BaseModel):
@@ -163,7 +169,7 @@ class ClientSettings(BaseModel):
     @property
     def topics(self) -> TopicNames:
         """The names of the topics and groups."""
-        return TopicNames(prefix=self.topic_prefix)
+        return _names(self.topic_prefix)  # the worker asks for each batch
 
     @property
     def kafka(self) -> KafkaConnection:

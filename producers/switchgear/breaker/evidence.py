@@ -204,8 +204,8 @@ class Evidence:
 
     @property
     def knows_callers(self) -> bool:
-        """Whether another process that calls in this pane changes no decision. Of families only: their callers are many."""
-        return self.limits.minimum_tools > 1 and self.callers.suffice(self.window.stamp)
+        """Whether another process that calls in this pane changes no decision: only the number of callers is compared."""
+        return self.callers.suffice(self.window.stamp)
 
     def add_caller(self, reporter: str) -> None:
         """Count a process that called."""

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switchgear.fleet import Changes, FleetFold
+from switchgear.breaker.evidence import Evidence
+from switchgear.fleet import Changes, FleetFold, Message
 from switchgear_schemas import BreakerPolicy, Command
 from switchgear_schemas.headers import REKEYED, RESENT
 from switchgear_schemas.partitioner import owner_partition
@@ -235,3 +236,22 @@ def test_few_events_of_healthy_tools_are_folded_on_their_own(monkeypatch, share)
     world.run_all(500)
     assert world.counted.folded == 10_000
     assert len(alone) <= 10_000 * (0.01 + 4 * share)
+
+
+def test_a_run_looks_at_its_callers_only_until_enough_have_called(monkeypatch):
+    looked: list[str] = []
+    add_caller = Evidence.add_caller
+
+    def noting(self: Evidence, name: str) -> None:
+        looked.append(name)
+        add_caller(self, name)
+
+    monkeypatch.setattr(Evidence, "add_caller", noting)
+    fold = FleetFold({}, OnePolicy(FLEET_DEFAULT), partitions=1, late_after_s=1e9, family_pattern="")
+    values = [
+        msgspec.json.encode({"tool_name": "search", "status": "success", "emitter_id": f"agent-{number % 20}"})
+        for number in range(200)
+    ]
+    fold.executions(Message("executions", 0, number, 1_000_000, None, value) for number, value in enumerate(values))
+    assert fold.take().folded == len(values)
+    assert len(looked) <= 2 * FLEET_DEFAULT.minimum_reporters
