@@ -61,7 +61,7 @@ BENCHES: Final[dict[str, Bench]] = {
     "gateway": Bench("Executions a second through one core of the gateway, beside a bare echo of the same bytes"),
     "fleet": Bench(
         "A fleet in eight outages, beside seven other ways to refuse calls",
-        ("--rounds", "2", "--simulated-rounds", "1", "--out", OUT),
+        ("--rounds", "2", "--simulated-rounds", "2", "--out", OUT),
     ),
     "fleet_latency": Bench(
         "From the failing call to the refusal in twenty other processes", ("--plot", f"{OUT}/fleet_latency.svg")
