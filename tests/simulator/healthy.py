@@ -74,8 +74,8 @@ def feed_successes(breaker: Breaker, first: int, count: int) -> None:
             evidence.cusum_calls += min(number, math.ceil(evidence.cusum / limits.cusum.down))
             evidence.cusum = max(0, evidence.cusum - number * limits.cusum.down)
             evidence.counted_at = now
-        for index in range(max(first, last - 1), last + 1):
-            evidence.callers.add(_name(index), window.stamp)
+        for index in range(first, min(first + limits.minimum_reporters, last + 1)):
+            evidence.add_caller(_name(index))
         breaker.clock = now
         breaker._total_calls += number
         first = last + 1
