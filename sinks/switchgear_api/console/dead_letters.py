@@ -30,7 +30,7 @@ from switchgear_sinks.dead.topic import TooManyLettersError, read_letters
 
 KEPT_S: Final = 5.0
 READ_LIMIT_S: Final = 50.0
-_ID: Final = re.compile(r"([0-9]{1,9})-([0-9]{1,18})")
+_ID: Final = re.compile(r"(0|[1-9][0-9]{0,8})-(0|[1-9][0-9]{0,17})")
 _CURSOR: Final = re.compile(r"(-?[0-9]{1,19})-([0-9]{1,9})-([0-9]{1,18})")
 _WHAT: Final = "Dead letters, which may be of any tenant,"
 _SAMPLE: Final = (
@@ -121,8 +121,7 @@ class DeadLetters(Handlers):
             letters = [] if fresh or self._old else self._letters
             found = next((each for each in letters if identity(each) == name), None)
             if found is None:
-                letters = await self._read(Selection(place=(int(given[1]), int(given[2]))))
-                found = next((each for each in letters if identity(each) == name), None)
+                found = next(iter(await self._read(Selection(place=(int(given[1]), int(given[2]))))), None)
         if found is None:
             raise NotFoundError(f"There is no dead letter {name}.", hint="It was sent again, or its topic dropped it.")
         return found

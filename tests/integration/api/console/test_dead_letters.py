@@ -1,6 +1,7 @@
 """The page of dead letters over the real engine, without a broker: what is read and sent is that of the test."""
 
 import asyncio
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -38,11 +39,15 @@ class Topic:
         self.letters = [letter(number) for number in range(10)]
         self.selections, self.sent = [], []
         self.failure = None
+        self.newer = {}
+        """By the place of a letter: the copy that was written later, which is found there."""
 
     async def read(self, _connection, _topic, selection):
         self.selections.append(selection)
         if self.failure is not None:
             raise self.failure
+        if selection.place in self.newer:
+            return [self.newer[selection.place]]
         return [each for each in self.letters if selection.matches(each)]
 
     def producer(self, *_given):
@@ -105,6 +110,14 @@ async def test_only_the_selected_letters_are_read_and_one_letter_alone(http, top
     assert (await http.get("/v1/dead-letters/0-4")).json()["id"] == "0-4"
     assert [each.place for each in topic.selections[2:]] == [(0, 3), (0, 4)]
     assert (await http.get("/v1/dead-letters/0-04")).status_code == 404
+
+
+async def test_letter_that_is_written_again_while_it_is_open_is_sent_under_the_id_that_it_had(http, topic):
+    assert (await http.get("/v1/dead-letters/0-3")).json()["id"] == "0-3"
+    topic.letters[3] = topic.newer[0, 3] = replace(letter(3), offset=10)
+    answer = await http.post("/v1/dead-letters/0-3/retry", json=RETRY)
+    assert (answer.status_code, topic.sent) == (200, [letter(3).letter.body])
+    assert await audited(http) == [("0-3", "applied")]
 
 
 async def test_too_many_letters_are_an_answer_that_says_how_to_narrow_them(http, topic):
