@@ -2,9 +2,8 @@
 
     python -m tests.bench [NAMES…] [--list] [--out DIR]
 
-Each runs as a process of its own. If one fails, the next still runs, and the exit code is 1. A figure that misses a target is named at the end,
-and is no failure. ``run.json`` has the machine, the versions,
-the date, and how long each took.
+Each runs as a process of its own. If one fails, the next still runs, and the exit code is 1. A bench whose figures
+miss a target is named at the end, and has not failed. ``run.json`` has the machine, the versions, the date, and how long each took.
 """
 
 from __future__ import annotations
@@ -125,6 +124,11 @@ class Outcome:
     seconds: float
     code: int | None
 
+    @property
+    def measured(self) -> bool:
+        """Whether there are figures, even if they miss a target."""
+        return self.code in {0, MISSED}
+
 
 def run(name: str, bench: Bench, out: Path) -> Outcome:
     """Run a bench, and show and keep its output."""
@@ -150,8 +154,8 @@ def run(name: str, bench: Bench, out: Path) -> Outcome:
         watch.cancel()
     plot = _keep(name, bench, "".join(lines), outcome, out)
     endings = {0: "", MISSED: ", a target was missed"}
-    ending = f"{outcome.seconds:.0f} s{endings.get(outcome.code or 0, f', FAILED with exit code {outcome.code}')}"
-    print(f"\n({ending}{'' if plot is None else f'; {plot.name}'})", flush=True)
+    ending = endings.get(outcome.code, f", FAILED with exit code {outcome.code}")
+    print(f"\n({outcome.seconds:.0f} s{ending}{'' if plot is None else f'; {plot.name}'})", flush=True)
     return outcome
 
 
@@ -168,7 +172,7 @@ def _keep(name: str, bench: Bench, text: str, outcome: Outcome, out: Path) -> Pa
         "tables": [{"heading": heading, "rows": rows} for heading, rows in plots.tables(text)],
     }
     (out / f"{name}.json").write_text(_json(kept), encoding="utf-8")
-    return plots.draw(name, text, out) if outcome.code in {0, MISSED} else None
+    return plots.draw(name, text, out) if outcome.measured else None
 
 
 def _json(kept: dict[str, Any]) -> str:
@@ -198,7 +202,7 @@ def main(arguments: list[str] | None = None) -> int:
     (given.out / "run.json").write_text(_json({"machine": described, "seconds": seconds}), encoding="utf-8")
     left_out = [name for name, outcome in outcomes.items() if outcome.code is None]
     missed = [name for name, outcome in outcomes.items() if outcome.code == MISSED]
-    failed = [name for name, outcome in outcomes.items() if outcome.code not in {0, None, MISSED}]
+    failed = [name for name, outcome in outcomes.items() if outcome.code is not None and not outcome.measured]
     print(
         f"\n{sum(seconds.values()) / 60:.0f} minutes. Tables are in {given.out}."
         + (f" Not run: {', '.join(left_out)}." if left_out else "")

@@ -4,7 +4,7 @@ python -m tests.bench.gateway [--batch 100]
 
 A third server shows what is possible with the same packages: it only decodes the executions and sends them to Kafka. It has no access
 control, limits, metrics, ids or times of its own, and it doesn't notice clients that leave. The exit code is 3 if the gateway takes less
-than half of what that server does. The echo is no measure for it: in batches of 100, decoding and sending alone take three times as long.
+than half of what that server does. An echo does too little to compare it with: to decode and send a batch of 100 takes three times as long.
 
 All are real processes behind the same uvicorn protocol as the gateway's. The clients are a process of their own: 64 connections, each with
 one batch at a time. A server's own CPU time is measured, so what else runs on the machine matters little.

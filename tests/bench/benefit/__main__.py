@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import resource
 import sys
 from importlib import metadata
 from importlib.util import find_spec
@@ -25,6 +24,7 @@ from tests.bench.benefit.plan import Plan
 from tests.bench.benefit.report import tables
 from tests.bench.benefit.results import Results
 from tests.bench.benefit.side_by_side import outcomes
+from tests.support.costs import spent
 
 OUT: Final = wheels.FOLDER.parent
 _PACKAGES: Final = ("circuitbreaker", "purgatory", "tenacity", "httpx")
@@ -62,18 +62,12 @@ def simulated(plan: Plan, out: Path) -> int:
     for text in tables(results, names):
         print(f"\n{text}")
     print(
-        f"\n{len(results.runs):,} runs, {_used_s():.0f} s of one core. Worlds: {', '.join(each.name for each in found)}."
+        f"\n{len(results.runs):,} runs, {spent():.0f} s of one core. Worlds: {', '.join(each.name for each in found)}."
     )
     out.mkdir(parents=True, exist_ok=True)
     written = {"of": _versions(), "runs": [run.as_json() for run in results.runs]}
     (out / "benefit_runs.json").write_text(json.dumps(written, indent=1), encoding="utf-8")
     return 0
-
-
-def _used_s() -> float:
-    """Return the processor time of this process and of those that it has started and that have ended, in seconds."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def _sentence(name: str) -> str:
