@@ -8,6 +8,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import switchgear_schemas.circuit
 import switchgear_schemas.command
 from switchgear_schemas.wire_record import WireRecord, _decoders
@@ -33,6 +35,7 @@ def late_decoders(path: Path) -> Iterator[str]:
                 yield f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
 
 
+@pytest.mark.slow
 def test_no_code_that_threads_share_describes_a_class_at_the_time_of_the_call():
     files = [
         path

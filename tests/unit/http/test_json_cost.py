@@ -22,6 +22,7 @@ def repeated(value: bytes, size: int) -> bytes:
 DEAR = [b"{}", b"[]", b"[[]]", b'{"a":1}', b'"a"', b"1", b'{"key":"k","value":{"stringValue":"v"}}']
 
 
+@pytest.mark.slow
 @table("value", DEAR)
 def test_text_of_many_small_values_is_dear_if_it_is_long_and_not_if_it_is_short(value):
     assert is_dear(repeated(value, MB))
@@ -59,6 +60,7 @@ def test_values_take_no_more_memory_than_estimated(value):
     assert cost_of(text) < 6 * taken
 
 
+@pytest.mark.slow
 @table("shift", range(12))
 def test_commas_outside_of_texts_are_counted_also_at_the_borders_of_chunks(shift):
     values = ['x"', "\\", '\\"', "a,b", "", ",", '\\\\",']

@@ -33,6 +33,7 @@ def test_all_processes_have_the_same_notice(fleet):
     assert all(gear.available([TOOL, "other"]) == ["other"] for gear in gears)
 
 
+@pytest.mark.slow
 def test_notice_stays_the_same_through_all_probes_of_an_outage(fleet):
     gear = fleet.gear()
     fail(gear)

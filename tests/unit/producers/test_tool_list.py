@@ -16,6 +16,7 @@ conditions = st.builds(Condition, st.booleans(), st.booleans(), st.sampled_from(
 histories = st.lists(st.tuples(st.floats(0.1, 900), conditions), max_size=60)
 
 
+@pytest.mark.slow
 @given(histories)
 def test_a_hiding_list_keeps_a_tool_in_its_place_for_the_floor(history):
     entry, now, changed = None, 0.0, -FLOOR_S
@@ -60,6 +61,7 @@ def test_a_text_changes_at_most_once_a_minute_and_only_to_another_set(history):
             assert now - before.since >= 60
 
 
+@pytest.mark.slow
 def test_sessions_are_bounded_and_the_one_used_longest_ago_is_forgotten_first():
     lists, out = ToolLists("new_sessions", FLOOR_S, Clock(0.0)), [Condition(down=True, refuses=True)]
 

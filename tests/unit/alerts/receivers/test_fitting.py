@@ -1,9 +1,12 @@
 """Lists of circuits keep the limits of receivers."""
 
+import pytest
+
 from switchgear_alerts.receivers.fitting import LONGEST_LINE, fitted, json_bytes
 from tests.support.table import table
 
 
+@pytest.mark.slow
 @table(
     ("lines", "longest", "shown"),
     [

@@ -51,6 +51,7 @@ def test_numbers_dates_and_ordinary_texts_stay_as_they_are(row):
     assert without_formulas(row.encode()) == row.encode()
 
 
+@pytest.mark.slow
 def test_a_long_file_takes_time_in_proportion_to_its_size():
     hostile = ('"' + ';"";""=' * 200_000 + '"\n').encode()
     began = time.thread_time()  # other tests may have the processor meanwhile

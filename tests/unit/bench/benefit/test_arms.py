@@ -132,6 +132,7 @@ async def test_the_list_of_a_new_conversation_leaves_out_a_tool_that_is_down_and
     fleet.close()
 
 
+@pytest.mark.slow
 @in_virtual_time
 async def test_a_fleet_with_pacing_waits_or_refuses_before_it_calls_more_than_the_tool_takes():
     fleet = arms()["Switchgear + pacing"].fleet()

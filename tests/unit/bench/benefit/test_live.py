@@ -16,6 +16,8 @@ from tests.bench.benefit.tokens import Spent
 from tests.bench.benefit.worlds import bfcl
 from tests.unit.bench.benefit.live_server import Script, scripted_endpoint
 
+pytestmark = pytest.mark.slow  # each starts a server
+
 HURRY = 200
 """How much shorter all waits are, those of tools and of retries: a live run waits in real time."""
 

@@ -25,11 +25,13 @@ def test_all_processes_go_on_at_once_after_a_cooldown():
     assert trial("litellm_cooldown", BY_NAME["down"], 30, 1)["probes"] == 30
 
 
+@pytest.mark.slow
 def test_one_bad_process_costs_the_others_nothing_with_evidence_of_all_and_much_with_a_shared_cooldown():
     ours, theirs = (trial(name, BY_NAME["one bad process"], 30, 1) for name in ("switchgear", "litellm_cooldown"))
     assert ours["good_refused"] < 30 < theirs["good_refused"]
 
 
+@pytest.mark.slow
 def test_two_trials_of_a_seed_are_equal():
     first, second = (trial("switchgear", BY_NAME["30 % errors"], 20, 3) for _ in range(2))
     assert first == second

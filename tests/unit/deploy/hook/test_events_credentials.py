@@ -23,6 +23,7 @@ def callers(state):
     return state._database.execute("SELECT count(*) FROM callers").fetchone()[0]
 
 
+@pytest.mark.slow
 def test_of_two_hundred_calls_with_an_expired_token_three_are_made(session):
     assert denied(session, *[TOOL] * 200).count(True) == 3
 

@@ -216,6 +216,7 @@ async def test_a_session_has_the_role_that_its_token_has_now(monkeypatch):
         assert (await served.send(listing, "sgt_operate", **given)).status_code == 401
 
 
+@pytest.mark.slow
 async def test_one_token_takes_only_its_share():
     scripted = ScriptedApi(circuit())
     async with Served(scripted, access_requests_per_token=2) as served:
@@ -226,6 +227,7 @@ async def test_one_token_takes_only_its_share():
         assert statuses[-1] == 200
 
 
+@pytest.mark.slow
 async def test_streams_of_one_token_are_bounded_and_do_not_hold_up_its_questions():
     listen = {
         "jsonrpc": "2.0",

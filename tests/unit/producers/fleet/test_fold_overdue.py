@@ -133,6 +133,7 @@ def test_ends_that_name_a_report_which_was_never_sent_add_no_call(fields, expect
     assert world.row().total_calls == 10
 
 
+@pytest.mark.slow
 def test_ten_thousand_reports_about_one_call_leave_a_row_of_the_same_size():
     world = World(policies=OnePolicy(BreakerPolicy(**SLOW, minimum_number_of_calls=1_000_000)))
     say_late(world)

@@ -33,6 +33,7 @@ async def test_a_call_over_the_limit_is_refused_with_a_time_and_words(place):
     assert (refused["toolFailure"]["code"], refused["toolFailure"]["retryable"]) == ("paced", True)
 
 
+@pytest.mark.slow
 async def test_clients_of_gateways_and_processes_keep_the_limit_together(place):
     clients, gear = [place.client() for _ in range(2)], place.fleet.gear()
     made = []

@@ -235,6 +235,7 @@ def test_what_the_end_of_a_call_says_about_its_credential(status, error_class, k
 # -- bounds ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_invented_credentials_are_bounded_and_the_one_used_last_is_remembered(found):
     for number in range(MOST_RUNS * 2):
         found.call(caller=Caller(credential=str(number)))

@@ -366,6 +366,7 @@ async def test_a_call_cancelled_after_it_was_overdue_is_one_failed_and_slow_call
 # -- bounds and threads -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_many_quick_calls_leave_nothing_behind(clock):
     gear = gear_on(clock, BreakerPolicy(**{**SLOW, "slow_call_duration_threshold_ms": 3_600_000}))
     most = 0

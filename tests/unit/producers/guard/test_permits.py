@@ -76,6 +76,7 @@ def reports():
         yield "failure", ("x",), {"classification": verdict}, "classification"
 
 
+@pytest.mark.slow
 @table(("report", "args", "kwargs", "named"), reports())
 async def test_report_with_an_invalid_argument_names_it_and_leaves_the_permit_usable(gear, report, args, kwargs, named):
     permit = await half_open(gear)

@@ -41,6 +41,7 @@ def offer(fleet: InMemoryFleet, rates: dict[Switchgear, float], seconds: float, 
     return made
 
 
+@pytest.mark.slow
 def test_all_clients_together_keep_a_stated_rate():
     fleet = InMemoryFleet(policy(pace_limit="100/10s"))
     gears = [fleet.gear() for _ in range(5)]
@@ -58,6 +59,7 @@ def test_what_others_do_not_use_comes_back_within_a_window():
     assert sum(made.values()) >= 90
 
 
+@pytest.mark.slow
 def test_a_newcomer_gets_its_part_within_seconds():
     fleet = InMemoryFleet(policy(pace_limit="100/10s"))
     one, other = fleet.gear(), fleet.gear()
@@ -114,6 +116,7 @@ def test_off_shows_nothing():
     assert "search" not in fleet.circuits()
 
 
+@pytest.mark.slow
 def test_429s_of_a_paced_tool_open_no_circuit_and_teach_the_rate():
     fleet = InMemoryFleet(policy())
     gear = fleet.gear()
@@ -133,6 +136,7 @@ def test_429s_of_a_paced_tool_open_no_circuit_and_teach_the_rate():
     assert fleet.circuits()["search"].admitted_rate == pytest.approx(5, rel=0.15)
 
 
+@pytest.mark.slow
 def test_each_credential_has_a_limit_of_its_own_from_its_first_429_on():
     fleet = InMemoryFleet(policy())
     gears = [fleet.gear(parameters_key=b"0123456789abcdef") for _ in range(2)]
@@ -233,6 +237,7 @@ def real_fleet(limit: str, wait_s: float) -> tuple[InMemoryFleet, Switchgear]:
     return fleet, gear
 
 
+@pytest.mark.slow
 def test_a_call_waits_for_its_turn():
     _, gear = real_fleet("10/s", 5)
     search = gear.guard("search")(lambda: 1)
@@ -242,6 +247,7 @@ def test_a_call_waits_for_its_turn():
     assert 0.3 <= time.monotonic() - began <= 2
 
 
+@pytest.mark.slow
 def test_a_coroutine_waits_for_its_turn_without_blocking_the_loop():
     fleet, gear = real_fleet("10/s", 5)
 
@@ -269,6 +275,7 @@ def test_a_coroutine_waits_for_its_turn_without_blocking_the_loop():
     assert any(event.get("metadata", {}).get("waited_ms", 0) > 100 for event in fleet.events("search"))
 
 
+@pytest.mark.slow
 def test_a_call_that_would_wait_too_long_is_refused_at_once():
     _, gear = real_fleet("1/min", 2)
     for _ in range(3):
@@ -279,6 +286,7 @@ def test_a_call_that_would_wait_too_long_is_refused_at_once():
     assert time.monotonic() - began < 3
 
 
+@pytest.mark.slow
 def test_a_cancelled_wait_leaves_its_turn_to_the_others():
     _, gear = real_fleet("2/s", 5)
 
@@ -296,6 +304,7 @@ def test_a_cancelled_wait_leaves_its_turn_to_the_others():
     assert asyncio.run(run()) < 1.2
 
 
+@pytest.mark.slow
 def test_threads_that_wait_go_one_after_the_other():
     _, gear = real_fleet("20/s", 5)
     gone: list[float] = []

@@ -120,6 +120,7 @@ def test_a_session_that_waits_for_the_fleets_probe_is_counted_in_too(fleet, call
     assert ends(calls, "a", "z", "w") == [True, False]
 
 
+@pytest.mark.slow
 def test_sessions_that_never_end_are_bounded_and_long_names_do_no_harm(calls):
     for number in range(MOST_RUNS + 1_000):
         calls.gear.try_acquire("t", session_id=f"{number} {'s' * 100}").failure("no such city")

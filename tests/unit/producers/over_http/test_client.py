@@ -79,6 +79,7 @@ def test_two_processes_share_a_circuit_and_its_recovery_takes_exactly_the_permit
     assert sorted(leases) == sorted(str(probe.lease_id) for probe in probes)
 
 
+@pytest.mark.slow
 def test_the_stream_names_the_process_whose_probe_leases_it_needs(make: Make, server: GatewayServer) -> None:
     gear = make()
     assert gear.start(LIMIT_S)
@@ -180,6 +181,7 @@ def test_an_impossible_address_or_token_is_refused_at_once(url: str, options: di
     assert "sgt_1" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_the_environment_names_the_gateway_and_the_token(
     server: GatewayServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

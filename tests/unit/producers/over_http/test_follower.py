@@ -52,6 +52,7 @@ def states(follower: GatewayFollower) -> dict[str, str]:
     return dict(follower.table.states())
 
 
+@pytest.mark.slow
 def test_circuits_come_as_a_snapshot_and_as_changes(follow: Follow, server: GatewayServer) -> None:
     server.circuits = {"a": circuit("a", "open", 3), "b": circuit("b", "closed", 1)}
     follower = follow()
@@ -86,6 +87,7 @@ def test_a_broken_stream_is_resumed_and_a_snapshot_replaces_what_was_missed(
     until(lambda: states(follower) == {"b": "open"}, LIMIT_S)
 
 
+@pytest.mark.slow
 def test_events_that_are_no_circuits_are_counted_and_skipped(
     follow: Follow, server: GatewayServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -121,6 +123,7 @@ def test_a_gateway_that_is_out_of_date_confirms_nothing_and_its_snapshot_takes_n
     until(lambda: follower._confirmed._at != confirmed, LIMIT_S)
 
 
+@pytest.mark.slow
 def test_a_first_snapshot_of_a_gateway_that_is_out_of_date_is_not_loaded(follow: Follow, server: GatewayServer) -> None:
     server.heartbeat = {"fresh": False}
     server.circuits = {"a": circuit("a", "open", 1)}
@@ -182,12 +185,14 @@ def test_reconnects_to_a_gateway_that_is_away_back_off(
     assert follower.wait_loaded(LIMIT_S)
 
 
+@pytest.mark.slow
 def test_the_clock_of_the_gateway_corrects_one_that_is_ahead(follow: Follow) -> None:
     follower = follow(wall=lambda: time.time() + 90)
     assert follower.wait_loaded(LIMIT_S)
     assert abs(follower.broker_time() - time.time()) < 2
 
 
+@pytest.mark.slow
 def test_hooks_get_changes_and_not_the_first_snapshot(make: Make, server: GatewayServer, quick: None) -> None:
     seen: list[tuple[str, str]] = []
     server.circuits = {"a": circuit("a", "open", 1)}

@@ -94,6 +94,7 @@ async def guarded() -> AsyncIterator[Fleet]:
         yield made
 
 
+@pytest.mark.slow
 async def test_a_stream_begins_with_a_snapshot_and_a_heartbeat_and_then_sends_each_change(fleet: Fleet) -> None:
     async with fleet.stream() as events:
         assert events.headers["content-type"] == "text/event-stream; charset=utf-8"
@@ -114,6 +115,7 @@ async def test_a_stream_begins_with_a_snapshot_and_a_heartbeat_and_then_sends_ea
         assert len({first.id, change.id, removed.id}) == 3
 
 
+@pytest.mark.slow
 async def test_a_stream_resumes_with_what_it_missed_and_a_heartbeat_at_once(fleet: Fleet) -> None:
     async with fleet.stream() as events:
         snapshot = await events.next()
@@ -159,6 +161,7 @@ async def test_a_glob_limits_the_stream_and_the_snapshot_and_heartbeats_carry_th
     assert set(found["circuits"]) == {"search"}
 
 
+@pytest.mark.slow
 async def test_a_heartbeat_says_that_the_gateway_is_out_of_date(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "HEARTBEAT_S", (0.05, 0.06))
     async with fleet.stream() as events:

@@ -128,6 +128,7 @@ async def test_a_request_with_too_many_spans_is_refused(channel):
     assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
+@pytest.mark.slow
 async def test_calls_without_a_message_end_when_their_time_is_over_and_a_token_can_not_take_all(
     channel, kafka, monkeypatch
 ):

@@ -57,6 +57,7 @@ def flat(request):
     ]
 
 
+@pytest.mark.slow
 @table("path", sorted(SAMPLES.glob("*.pb")), ids=lambda path: path.stem)
 @table("size", [1, 500, 4_000])
 def test_the_parts_of_a_recorded_request_have_its_records_in_their_order(path, size, monkeypatch):
@@ -85,6 +86,7 @@ def test_json_may_have_protobufs_names_and_nulls(monkeypatch):
     assert [(span.name, scope.name) for part in found for _, scope, span in part] == [("y", ""), ("z", ""), ("x", "a")]
 
 
+@pytest.mark.slow
 def test_a_part_is_small_unless_it_has_one_large_record():
     request = span_request(
         *[{"id": number + 1} for number in range(2_000)], {"id": 1, "attributes": {"x": "y" * 100_000}}
@@ -123,6 +125,7 @@ BODIES = {
 }
 
 
+@pytest.mark.slow
 @table("body", BODIES.values(), ids=BODIES)
 def test_a_request_with_too_much_above_its_records_is_refused_before_a_part_is_made(body):
     with pytest.raises(TooManyRecordsError) as raised:
@@ -146,6 +149,7 @@ def test_the_same_holds_for_json(body):
         next(part for part in parts_of(body, "json") if part is not None)
 
 
+@pytest.mark.slow
 @table("nested", [b"\x4a\x00", b"\x4a\x02\x12\x00", b"\x5a\x00", b"\x6a\x00", b"\x78\x00"])
 def test_a_record_with_too_much_in_it_is_refused_before_it_is_decoded(nested):
     body = inside(0x0A, inside(0x12, inside(0x12, nested * (5 * MAX_MESSAGES))))
@@ -154,6 +158,7 @@ def test_a_record_with_too_much_in_it_is_refused_before_it_is_decoded(nested):
         traces_from(part, "protobuf")
 
 
+@pytest.mark.slow
 def test_a_record_with_a_long_text_or_a_thousand_attributes_is_read():
     for attributes in ({"x": "y" * 5_000_000}, {f"name {number}": "v" * 50 for number in range(1_000)}):
         request = span_request({"id": 1, "attributes": TOOL | attributes})
@@ -219,6 +224,7 @@ async def test_a_batch_that_was_not_taken_does_not_count_the_earlier_ones_again(
     assert len(kafka.acknowledged) == len({each.metric_id for each in kafka.acknowledged}) == 299
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["traces", "logs"])
 async def test_a_request_that_is_given_up_counts_when_it_comes_again(kind, monkeypatch):
     monkeypatch.setattr(turns, "SLICE_S", -1.0)
@@ -239,6 +245,7 @@ async def test_a_request_that_is_given_up_counts_when_it_comes_again(kind, monke
         assert len({each.metric_id for each in kafka.acknowledged}) == number
 
 
+@pytest.mark.slow
 async def test_other_requests_go_on_between_the_parts_of_a_large_one(monkeypatch):
     monkeypatch.setattr(turns, "SLICE_S", -1.0)
     request = Ingest().traces(empty_spans(MAX_RECORDS), "protobuf", Kafka().sender())
