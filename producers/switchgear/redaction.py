@@ -60,7 +60,7 @@ _KNOWN_FORMS: Final = (
     r"(?:hf|npm)_[A-Za-z0-9]{20,}",
     # Groq, xAI, Perplexity, Replicate, Notion, Linear, Shopify, Supabase, DigitalOcean, Vault, webhooks, PyPI, Grafana
     r"(?:gsk_|xai-|pplx-|r8_|ntn_|lin_api_|shp(?:at|ca|pa|ss)_|sbp_|dop_v1_|hv[sb]\.|whsec_|pypi-|glsa_)[A-Za-z0-9._-]{16,}",
-    # Postman, Google's OAuth, SendGrid; Databricks; JSON Web Tokens
+    # Postman, Google's OAuth, SendGrid; Databricks
     r"(?:PMAK-|GOCSPX-|ya29\.|SG\.)[A-Za-z0-9._-]{16,}",
     r"dapi[0-9a-f]{32}\b",
     # Tavily, NVIDIA, Figma, Docker; Firecrawl
@@ -68,11 +68,13 @@ _KNOWN_FORMS: Final = (
     r"fc-[0-9a-f]{32}\b",
     # Tokens and permits of our own servers
     r"sg(?:t|p1)_[A-Za-z0-9._-]{16,}",
-    r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?",
 )
+_WEB_TOKEN: Final = r"\beyJ[A-Za-z0-9_-]{8,}+(?P<rest>\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)?"
+"""A JSON Web Token, or a word that only begins like one: it is read once, also if it has ``-eyJ`` a thousand times."""
 _SCHEME: Final = r"(?i)(?P<kept>\b(?:bearer|basic)\s{1,4})[A-Za-z0-9._~+/=-]{8,}"
 _TELEGRAM: Final = r"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"
-_PATTERNS: Final = (
+_PATTERNS: Final[tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]] = (
+    (_WEB_TOKEN, lambda found: MARK if found["rest"] else found[0]),
     (_AUTHORIZATION, _KEPT),
     (_COOKIE, _KEPT),
     (
@@ -94,6 +96,7 @@ _NEEDS: Final = {
     _WEBHOOK: ("hook", "maker.ifttt.com", "events.pagerduty.com"),
     _KEY_IN_URL: ("key=",),
     _LOGIN_OPTION: ("-u",),
+    _WEB_TOKEN: ("eyj",),
     _TELEGRAM: (":aa",),
 }
 """What a text must have, in lower case, for a pattern to match: one of these. A pattern that isn't here is always tried."""
@@ -156,7 +159,9 @@ def redact(text: str) -> str:
     return found
 
 
-def _substituted(pattern: str, replacement: str, text: str, folded: str | None) -> str:
+def _substituted(
+    pattern: str, replacement: str | Callable[[re.Match[str]], str], text: str, folded: str | None
+) -> str:
     needed = _NEEDS.get(pattern)
     possible = needed is None or folded is None or any(each in folded for each in needed)
     return re.sub(pattern, replacement, text) if possible else text

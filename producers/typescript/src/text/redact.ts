@@ -52,13 +52,14 @@ const KNOWN_FORMS = [
   // Postman, Google's OAuth, SendGrid; Databricks
   "(?:PMAK-|GOCSPX-|ya29\\.|SG\\.)[A-Za-z0-9._-]{16,}",
   "dapi[0-9a-f]{32}\\b",
-  // Tavily, NVIDIA, Figma, Docker; Firecrawl; JSON Web Tokens
+  // Tavily, NVIDIA, Figma, Docker; Firecrawl
   "(?:tvly-|nvapi-|figd_|dckr_pat_)[A-Za-z0-9_-]{16,}",
   "fc-[0-9a-f]{32}\\b",
   // Tokens and permits of our own servers
   "sg(?:t|p1)_[A-Za-z0-9._-]{16,}",
-  "eyJ[A-Za-z0-9_-]{8,}\\.[A-Za-z0-9_-]{8,}(?:\\.[A-Za-z0-9_-]*)?",
 ];
+/** A JSON Web Token, or a word that only begins like one: it is read once, also if it has `-eyJ` a thousand times. */
+const WEB_TOKEN = /\beyJ[A-Za-z0-9_-]{8,}(\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)?/g;
 const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [AUTHORIZATION, `$1${MARK}`],
   [COOKIE, `$1${MARK}`],
@@ -128,6 +129,7 @@ export function redact(text: string): string {
   let found = text.slice(0, CONSIDERED).replace(IN_URL, `$1${MARK}@`);
   found = without(OPTION, endOfOption, without(NAME, endOfSecret, found));
   found = without(TAG, endOfElement, found);
+  found = found.replace(WEB_TOKEN, (word: string, rest?: string) => (rest === undefined ? word : MARK));
   for (const [pattern, replacement] of PATTERNS) {
     found = found.replace(pattern, replacement);
   }
