@@ -69,12 +69,12 @@ _KNOWN_FORMS: Final = (
     # Tokens and permits of our own servers
     r"sg(?:t|p1)_[A-Za-z0-9._-]{16,}",
 )
-_WEB_TOKEN: Final = r"\beyJ[A-Za-z0-9_-]{8,}+(?P<rest>\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)?"
+_JWT: Final = r"\beyJ[A-Za-z0-9_-]{8,}+(?P<rest>\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)?"
 """A JSON Web Token, or a word that only begins like one: it is read once, also if it has ``-eyJ`` a thousand times."""
 _SCHEME: Final = r"(?i)(?P<kept>\b(?:bearer|basic)\s{1,4})[A-Za-z0-9._~+/=-]{8,}"
 _TELEGRAM: Final = r"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"
 _PATTERNS: Final[tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]] = (
-    (_WEB_TOKEN, lambda found: MARK if found["rest"] else found[0]),
+    (_JWT, lambda found: MARK if found["rest"] else found[0]),
     (_AUTHORIZATION, _KEPT),
     (_COOKIE, _KEPT),
     (
@@ -96,7 +96,7 @@ _NEEDS: Final = {
     _WEBHOOK: ("hook", "maker.ifttt.com", "events.pagerduty.com"),
     _KEY_IN_URL: ("key=",),
     _LOGIN_OPTION: ("-u",),
-    _WEB_TOKEN: ("eyj",),
+    _JWT: ("eyj",),
     _TELEGRAM: (":aa",),
 }
 """What a text must have, in lower case, for a pattern to match: one of these. A pattern that isn't here is always tried."""
@@ -159,9 +159,7 @@ def redact(text: str) -> str:
     return found
 
 
-def _substituted(
-    pattern: str, replacement: str | Callable[[re.Match[str]], str], text: str, folded: str | None
-) -> str:
+def _substituted(pattern: str, replacement: str | Callable[[re.Match[str]], str], text: str, folded: str | None) -> str:
     needed = _NEEDS.get(pattern)
     possible = needed is None or folded is None or any(each in folded for each in needed)
     return re.sub(pattern, replacement, text) if possible else text

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.deep import some
 from tests.support.processes import python, settings_environment
 from tests.support.snippets import check_output, guide
 
 CONNECTED = [program for program in guide() if program.connects and not program.tests]
 
 
-@pytest.mark.parametrize("program", CONNECTED, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", some(CONNECTED, 3), ids=lambda program: program.name)
 def test_program_of_the_guide_runs_with_a_broker(program, settings, tmp_path):
     code = program.addressed(settings.kafka_bootstrap_servers, settings.topic_prefix)
     log = tmp_path / "program.log"

@@ -18,6 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from switchgear_mcp.ask.server import URI
 from tests.integration.mcp.conftest import QUESTIONS, opened, over_http
 from tests.support.ask_api import text_of
+from tests.support.deep import some
 from tests.support.engine import store_circuits
 from tests.support.processes import environment
 
@@ -75,8 +76,8 @@ async def check_role(client, holder):
     assert '"search"' in resource.text
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("holder", ["read", "operate", "acme"])
+@pytest.mark.parametrize("mode", some(MODES, 1))
+@pytest.mark.parametrize("holder", some(["operate", "read", "acme"], 1))
 async def test_each_role_over_standard_input_and_output(api, tokens, holder, mode):
     async with over_stdio(api, tokens[holder], mode) as client:
         await check_role(client, holder)
@@ -107,7 +108,7 @@ async def test_each_role_over_http_at_one_server(api, tokens, tmp_path):
         assert not any(token in child.output() for token in tokens.values())
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", some(MODES, 1))
 async def test_a_subscriber_over_http_learns_of_a_change(api, store, tokens, tmp_path, mode):
     told = asyncio.Queue()
 

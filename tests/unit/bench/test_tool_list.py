@@ -8,7 +8,7 @@ import pytest
 
 from tests.bench import tool_list
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep
 run = functools.cache(tool_list.run)
 
 

@@ -40,7 +40,7 @@ def test_tests_that_the_guide_shows_pass(tmp_path):
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_programs_of_the_guide_have_correct_types(tmp_path):
     for number, program in enumerate(PROGRAMS):
         (tmp_path / f"p{number:03d}.py").write_text(f"# {program.name}\n{program.code}")

@@ -31,7 +31,7 @@ def test_howto_page_with_a_scenario_has_a_test_of_its_name(page):
     assert page in (REPOSITORY / "tests" / "integration" / "howto" / f"test_{name}.py").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_code_of_the_howto_pages_has_correct_types(tmp_path):
     for page in PAGES:
         shown = files(page) or {program.name: program.code for program in programs(page)}

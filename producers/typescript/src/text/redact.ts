@@ -59,7 +59,7 @@ const KNOWN_FORMS = [
   "sg(?:t|p1)_[A-Za-z0-9._-]{16,}",
 ];
 /** A JSON Web Token, or a word that only begins like one: it is read once, also if it has `-eyJ` a thousand times. */
-const WEB_TOKEN = /\beyJ[A-Za-z0-9_-]{8,}(\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)?/g;
+const JWT = /\beyJ[A-Za-z0-9_-]{8,}(\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)?/g;
 const PATTERNS: readonly (readonly [RegExp, string])[] = [
   [AUTHORIZATION, `$1${MARK}`],
   [COOKIE, `$1${MARK}`],
@@ -129,7 +129,7 @@ export function redact(text: string): string {
   let found = text.slice(0, CONSIDERED).replace(IN_URL, `$1${MARK}@`);
   found = without(OPTION, endOfOption, without(NAME, endOfSecret, found));
   found = without(TAG, endOfElement, found);
-  found = found.replace(WEB_TOKEN, (word: string, rest?: string) => (rest === undefined ? word : MARK));
+  found = found.replace(JWT, (word: string, rest?: string) => (rest === undefined ? word : MARK));
   for (const [pattern, replacement] of PATTERNS) {
     found = found.replace(pattern, replacement);
   }

@@ -187,6 +187,7 @@ async def test_records_that_kafka_has_deleted_since_do_not_stop_the_replay(here:
         await assert_exact(sink.store, good(here) - deleted)
 
 
+@pytest.mark.deep
 async def test_sinks_that_come_and_go_under_load_store_every_event_once(
     there: Settings, server: ClickHouseServer
 ) -> None:

@@ -8,7 +8,7 @@ from tests.bench.benefit.reaction import Reaction
 from tests.bench.benefit.simulate import EVERY_S, Cell, exposed, simulate, tasks_of
 from tests.unit.bench.benefit.world import TARGET, small_world
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep
 
 WITHOUT_PEERS = [
     "nothing",

@@ -60,9 +60,17 @@ async def everything(mcp: Any, role: Role | None, tenant: str | None) -> str:
     return "\n".join(read)
 
 
-async def test_each_role_and_tenant_gets_its_answers_and_nothing_of_another_tenant(store, tokens):
+@pytest.mark.parametrize(
+    "holders",
+    [
+        [None, (Role.EMIT, None), (Role.OPERATE, None), (Role.READ, "acme")],
+        pytest.param(HOLDERS, marks=pytest.mark.deep),
+    ],
+    ids=["four", "all"],
+)
+async def test_each_role_and_tenant_gets_its_answers_and_nothing_of_another_tenant(holders, store, tokens):
     async with api(store, tokens) as app:
-        for holder in HOLDERS:
+        for holder in holders:
             role, tenant = holder or (None, None)
             async with client(app, tokens.get(holder)) as mcp:
                 read = await everything(mcp, role, tenant)
