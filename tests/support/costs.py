@@ -1,6 +1,6 @@
 """What each test file costs in processor time, its child processes included: a pytest plugin.
 
-The end of a run names the ten dearest files. ``--costs=FILE`` writes the cost of every test as JSON. A child process counts in the test that
+The end of a run names the ten dearest files. ``--costs=FILE`` adds the cost of every test to a file, as JSON. A child process counts in the test that
 waits for its end; one that lives longer, such as a shared broker, counts where it is stopped.
 """
 
@@ -21,7 +21,7 @@ _elsewhere = 0.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--costs", metavar="FILE", help="write the processor time of each test to FILE, as JSON")
+    parser.addoption("--costs", metavar="FILE", help="add the processor time of each test to FILE, as JSON")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -75,4 +75,6 @@ class _Costs:
         for name, cost in by_file.most_common(_SHOWN):
             terminalreporter.write_line(f"{cost:8.1f} s {name}")
         if target := self._config.getoption("--costs"):
-            Path(target).write_text(json.dumps(self._by_test, indent=0), "utf-8")
+            file = Path(target)  # the parts of `make test` have one file
+            others = json.loads(file.read_text("utf-8")) if file.exists() else {}
+            file.write_text(json.dumps(others | self._by_test, indent=0), "utf-8")

@@ -1,6 +1,7 @@
 """What ``make check`` and ``make test`` run side by side: ``python -m tests.support.side_by_side check|test [ARGUMENTS]``.
 
-Each process of pytest-xdist imports all the tests that it is given: a third of a minute for ours. So each half of the unit tests has a process of its own.
+Each process of pytest-xdist imports all the tests that it is given: a third of a minute for ours. So the unit tests have processes of their own:
+two in ``make check``, and three in ``make test``, because those of the engine and of the commands are mostly slow.
 """
 
 from __future__ import annotations
@@ -41,13 +42,15 @@ def main(arguments: Sequence[str]) -> int:
 
 
 _HALVES: Final = (["tests/unit/producers"], ["tests/unit", "--ignore=tests/unit/producers"])
+_ENGINE: Final = ("tests/unit/sinks", "tests/unit/deploy")
+_THIRDS: Final = (_HALVES[0], [*_ENGINE], [*_HALVES[1], *(f"--ignore={each}" for each in _ENGINE)])
 _Command = Sequence[str]
 _PARTS: Final[dict[str, tuple[Sequence[_Command], Sequence[_Command]]]] = {
     "check": (
         [[*_QUICK, *half] for half in _HALVES],
         ([sys.executable, "-m", "mypy"],),
     ),
-    "test": ([*([*_WHOLE, *half] for half in _HALVES), [*_WHOLE, *_PROCESSES, "tests", "--ignore=tests/unit"]], ()),
+    "test": ([*([*_WHOLE, *third] for third in _THIRDS), [*_WHOLE, *_PROCESSES, "tests", "--ignore=tests/unit"]], ()),
 }
 """By command: what pytest runs, and what else runs beside it. The last part of the tests prints while it runs."""
 

@@ -83,6 +83,7 @@ async def test_each_role_over_standard_input_and_output(api, tokens, holder, mod
         await check_role(client, holder)
 
 
+@pytest.mark.deep
 async def test_a_token_that_may_not_read_is_told_so_over_standard_input_and_output(api, tokens):
     for token, said in [
         (tokens["emit"], "may not do this"),
@@ -95,6 +96,7 @@ async def test_a_token_that_may_not_read_is_told_so_over_standard_input_and_outp
         assert said in text_of(found)
 
 
+@pytest.mark.deep
 async def test_each_role_over_http_at_one_server(api, tokens, tmp_path):
     with over_http(api, tmp_path) as (url, child):
         for mode in MODES:
