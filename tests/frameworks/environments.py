@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from switchgear.testing.adapter_suite import AdapterSuite
+from tests.support.limits import FACTOR
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 HERE: Final = Path(__file__).resolve().parent
@@ -29,7 +30,7 @@ TOOLS: Final = (
     "psutil==7.2.2",
 )
 INSTALL_LIMIT_S: Final = 300
-RUN_LIMIT_S: Final = 540
+RUN_LIMIT_S: Final = 540 * FACTOR
 EVERYWHERE: Final = ("test_framework_errors.py",)
 """Test files that run in each environment with a newest version."""
 _BEGIN: Final = "<!-- table: made by `make adapters` -->"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -27,22 +28,38 @@ FROM_NPM: Final = (
 _LIMIT_S: Final = 300
 
 
-def install_python(folder: Path, packages: Sequence[str] = FROM_PYPI, name: str = "python") -> Path:
-    """Install servers from PyPI into an environment of their own. Return the folder with their commands."""
-    target = folder / name
+def install_python(packages: Sequence[str] = FROM_PYPI) -> Path:
+    """Install servers from PyPI into an environment of their own, unless they are there. Return the folder with their commands."""
+    return _installed(packages, _from_pypi) / "bin"
+
+
+def install_node() -> Path:
+    """Install what comes from npm, unless it is there. Return the folder with ``node_modules``."""
+    return _installed(FROM_NPM, _from_npm)
+
+
+def _installed(packages: Sequence[str], install: Callable[[Path, Sequence[str]], None]) -> Path:
+    """Return the folder of these packages, beside the environments of the frameworks. One test process installs at a time."""
+    digest = hashlib.sha256("\n".join((sys.version, *packages)).encode()).hexdigest()
+    target = Path(sys.prefix) / "servers" / digest[:16]
+    if not (target / "installed").exists():
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        install(target, packages)
+        (target / "installed").touch()
+    return target
+
+
+def _from_pypi(target: Path, packages: Sequence[str]) -> None:
     if uv := os.environ.get("UV") or shutil.which("uv"):
-        _run(uv, "venv", "-q", "--python", sys.executable, str(target))
+        _run(uv, "venv", "-q", "--allow-existing", "--python", sys.executable, str(target))
         _run(uv, "pip", "install", "-q", "--python", str(target / "bin/python"), *packages)
     else:
         _run(sys.executable, "-m", "venv", str(target))
         _run(str(target / "bin/pip"), "install", "-q", *packages)
-    return target / "bin"
 
 
-def install_node(folder: Path) -> Path:
-    """Install what comes from npm. Return the folder with ``node_modules``."""
-    target = folder / "node"
-    target.mkdir()
+def _from_npm(target: Path, packages: Sequence[str]) -> None:
     _run(
         shutil.which("npm") or "npm",
         "install",
@@ -51,9 +68,8 @@ def install_node(folder: Path) -> Path:
         "--no-fund",
         "--prefix",
         str(target),
-        *FROM_NPM,
+        *packages,
     )
-    return target
 
 
 def _run(*command: str) -> None:

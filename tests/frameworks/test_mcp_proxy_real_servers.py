@@ -1,4 +1,7 @@
-"""Servers of other people are the same with and without the MCP proxy, for the official clients in Python and TypeScript."""
+"""Servers of other people are the same with and without the MCP proxy, for the official clients in Python and TypeScript.
+
+`test_mcp_proxy_differential.py` asks more servers without an SDK.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +19,24 @@ from mcp import MCPError
 from switchgear_cli.local.ports import any_free_port
 from tests.frameworks.proxies import PATIENT, SMALL, environment, over_stdio, plain, running
 from tests.frameworks.real_servers import install_node, install_python
+from tests.support.limits import FACTOR
 
 CLIENT = Path(__file__).with_name("clients") / "everything.mjs"
 CONFORMING = (sys.executable, str(Path(__file__).with_name("servers") / "conforming.py"))
 SERVES = r"serves (http://\S+/mcp)"
 NODE = shutil.which("node") or "node"
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(400 * FACTOR)
 needs_node = pytest.mark.skipif(shutil.which("npm") is None, reason="Node.js is not installed")
 
 
 @pytest.fixture(scope="module")
-def python_servers(tmp_path_factory):
-    return install_python(tmp_path_factory.mktemp("servers"))
+def python_servers():
+    return install_python()
 
 
 @pytest.fixture(scope="module")
-def node_folder(tmp_path_factory):
-    return install_node(tmp_path_factory.mktemp("servers"))
+def node_folder():
+    return install_node()
 
 
 def behind(name, command):
@@ -66,49 +70,6 @@ async def test_the_server_of_times_is_the_same_behind_the_proxy(python_servers):
     hello, *direct = await answers(command, calls)
     assert await answers(behind("time", command), calls) == [with_lists_that_change(hello), *direct]
     assert "21:00" in json.dumps(direct)
-
-
-@pytest.fixture
-def repository(tmp_path):
-    git = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-C", str(tmp_path)]
-    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "the first commit"]):
-        subprocess.run([*git, *words], check=True)
-    return str(tmp_path)
-
-
-async def test_the_server_of_git_is_the_same_behind_the_proxy(python_servers, repository):
-    command = (str(python_servers / "mcp-server-git"), "--repository", repository)
-    calls = [
-        ("git_status", {"repo_path": repository}),
-        ("git_log", {"repo_path": repository}),
-        ("git_checkout", {"repo_path": repository, "branch_name": "none"}),
-    ]
-    hello, *direct = await answers(command, calls)
-    assert await answers(behind("git", command), calls) == [with_lists_that_change(hello), *direct]
-    assert "the first commit" in json.dumps(direct)
-
-
-async def test_the_server_that_fetches_is_the_same_behind_the_proxy(python_servers):
-    async def page(reader, writer):
-        await reader.readuntil(b"\r\n\r\n")
-        body = b"<html><body><article><h1>A page</h1><p>With a text.</p></article></body></html>"
-        writer.write(
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
-        )
-        writer.write(body)
-        await writer.drain()
-        writer.close()
-
-    command = (str(python_servers / "mcp-server-fetch"), "--ignore-robots-txt", "--allow-private-ips")
-    async with await asyncio.start_server(page, "127.0.0.1", 0) as listening:
-        port = listening.sockets[0].getsockname()[1]
-        calls = [
-            ("fetch", {"url": f"http://127.0.0.1:{port}/"}),
-            ("fetch", {"url": f"http://127.0.0.1:{any_free_port()}/"}),
-        ]
-        hello, *direct = await answers(command, calls)
-        assert await answers(behind("fetch", command), calls) == [with_lists_that_change(hello), *direct]
-    assert "With a text." in json.dumps(direct)
 
 
 DEFAULTS = {"isError": False, "mode": "form"}

@@ -40,7 +40,7 @@ async def _answer(reader, writer):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    folder = install_python(tmp_path_factory.mktemp("servers"))
+    folder = install_python()
     return (str(folder / "mcp-server-fetch"), "--ignore-robots-txt", "--allow-private-ips")
 
 

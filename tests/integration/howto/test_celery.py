@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from switchgear_schemas.settings import Settings
-from tests.integration.howto.pages import command_of, events, start, statuses
+from tests.integration.howto.pages import command_of, events, start, statuses, until_events
+from tests.support.limits import HAPPEN_S
 from tests.support.processes import Child, environment
 from tests.support.snippets import written
 
@@ -69,9 +70,12 @@ def queue(settings, tmp_path):
 
 
 def test_celery_loses_no_event_when_each_task_ends_its_process(queue, settings):
-    queue.change(", start_wait_s=2", "")
+    queue.change(", start_wait_s=2", f", exit_timeout={HAPPEN_S}")
     with queue.worker("--max-tasks-per-child", "1") as worker:
         assert queue.send(*["Oslo"] * 6) == {"sunny in Oslo": 6}
+        until_events(
+            settings, lambda found: len(found) == 6, HAPPEN_S
+        )  # Celery may hang if it ends while a task's process does
         worker.terminate(60)
     found = events(settings)
     assert Counter(event["status"] for event in found) == {"success": 6}

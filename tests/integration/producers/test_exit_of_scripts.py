@@ -252,7 +252,6 @@ def busy_machine() -> Iterator[None]:
     ("busy", "times"),
     [
         pytest.param(False, 3, id="on a quiet machine"),
-        pytest.param(False, 20, id="on a quiet machine, often", marks=pytest.mark.deep),
         pytest.param(True, 20, id="on a busy machine, often", marks=pytest.mark.deep),
     ],
 )

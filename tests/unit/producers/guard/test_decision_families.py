@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from switchgear import BreakerPolicy, CircuitOpenError, FunctionHooks
@@ -294,6 +294,7 @@ def test_one_broken_tool_of_a_healthy_server_never_opens_the_circuit_of_the_serv
 
 
 @pytest.mark.deep
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 159), min_size=160, max_size=400, unique=False), st.integers(1, 3))
 def test_an_outage_costs_a_few_failures_and_one_call_for_each_wait(order, waits):
     """The calls of 4 processes with 40 tools each come in any order, before and after the recovery."""
