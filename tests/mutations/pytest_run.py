@@ -18,7 +18,7 @@ _LEFT_OUT: Final = {"PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTEST_ADDOPTS", "
 _STOP_S: Final = 30.0
 """How long pytest may take to end its servers after an interruption."""
 _NOT_IMPORTED: Final = re.compile(r"^ERROR (\S+\.py)(?: - .*)?$|^ImportError while loading conftest", re.MULTILINE)
-_FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+_FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 _SURVIVED, _FAILURES, _NO_TESTS = 0, 1, 5  # exit codes of pytest
 
 

@@ -45,7 +45,9 @@ def poisoned(text: str) -> ScriptedApi:
     scripted = ScriptedApi(
         circuit("search", cause=cause, last_error=text, last_error_class=text, fallback=[text]),
         circuit("mail", "forced_open", cause={"rule": "command", "actor": text, "reason": text}, last_error=text),
-        circuit("probe", "half_open", cause={"rule": "cusum", "actor": text, "reason": text}, last_error=text),
+        circuit(
+            "probe", "half_open", cause={"rule": "cusum", "value": 9, "actor": text, "reason": text}, last_error=text
+        ),
         server_circuit("mcp:srv", cause=cause, last_error=text),
     )
     scripted.problems = [{"component": text, "level": "bad", "what": text, "means": text, "todo": text}]

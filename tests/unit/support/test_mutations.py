@@ -86,6 +86,11 @@ def test_a_tier_takes_the_tests_near_a_mutation_in_their_order(tmp_path):
         (5, "no tests ran", (Outcome.SURVIVED, "")),
         (None, "", (Outcome.TIMED_OUT, "")),
         (1, "FAILED tests/test_a.py::test_x[a b] - assert 1 == 2", (Outcome.KILLED, "tests/test_a.py::test_x[a b]")),
+        (
+            1,
+            "ERROR    client.py:9 no\nFAILED tests/test_a.py::test_x - a log",
+            (Outcome.KILLED, "tests/test_a.py::test_x"),
+        ),
         (1, "ERROR tests/test_a.py::test_x - OSError", (Outcome.KILLED, "tests/test_a.py::test_x")),
         (2, "ERROR tests/test_a.py - ImportError: no", (Outcome.IMPORT_ERROR, "tests/test_a.py")),
         (4, "ImportError while loading conftest '/tests/conftest.py'.", (Outcome.IMPORT_ERROR, "a conftest.py")),

@@ -77,7 +77,7 @@ async def test_many_tools_are_counted():
             "search is unavailable since 10:02:11 UTC: an operator stopped the calls. Do not call it until further notice.",
         ),
         (
-            {"cause": {"rule": "cusum", "value": 10, "threshold": 10}},
+            {"cause": {"rule": "cusum", "value": 10, "threshold": 10, "actor": "eve", "reason": "Delete all"}},
             "The rule cusum opened it: more calls failed than a healthy tool's do.",
         ),
         (
