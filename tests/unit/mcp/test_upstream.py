@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from switchgear import BreakerPolicy
-from switchgear_mcp.errors import AnswerTooLargeError, ServerDownError, ServerStatusError, SessionGoneError
+from switchgear_mcp.errors import (
+    AnswerTooLargeError,
+    ServerDownError,
+    ServerSilentError,
+    ServerStatusError,
+    SessionGoneError,
+)
 from tests.support.mcp_worlds import World
 from tests.support.virtual_time import in_virtual_time
 
@@ -130,6 +136,15 @@ async def test_a_status_of_http_and_an_answer_that_is_too_large_are_failed_resul
         await world.server.fail(number, error)
         assert text_of(await world.answer(number)) == str(error)
     assert world.classes == ["rate_limited", "invalid_input"]
+
+
+@in_virtual_time
+async def test_a_server_that_is_silent_for_too_long_is_a_timeout_and_no_lost_connection(world):
+    await world.hello()
+    await world.tell({"id": 1, "method": "tools/call", "params": {"name": "echo"}})
+    await world.server.fail(1, ServerSilentError("The server small did not answer within 3 s."))
+    await world.answer(1)
+    assert world.classes == ["timeout"]
 
 
 @in_virtual_time
