@@ -22,6 +22,8 @@ log: Final = logging.getLogger("switchgear.redact")
 Redactor = Callable[[str], str]
 """A user's rule: it receives an already redacted message and returns what may leave the process."""
 
+_Replacement = str | Callable[[re.Match[str]], str]
+
 MARK: Final = "[redacted]"
 MAX_MESSAGE_CHARACTERS: Final = 2_000
 _CONSIDERED: Final = 2 * MAX_MESSAGE_CHARACTERS
@@ -73,7 +75,7 @@ _JWT: Final = r"\beyJ[A-Za-z0-9_-]{8,}+(?P<rest>\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0
 """A JSON Web Token, or a word that only begins like one: it is read once, also if it has ``-eyJ`` a thousand times."""
 _SCHEME: Final = r"(?i)(?P<kept>\b(?:bearer|basic)\s{1,4})[A-Za-z0-9._~+/=-]{8,}"
 _TELEGRAM: Final = r"(?<![0-9])[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"
-_PATTERNS: Final[tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]] = (
+_PATTERNS: Final[tuple[tuple[str, _Replacement], ...]] = (
     (_JWT, lambda found: MARK if found["rest"] else found[0]),
     (_AUTHORIZATION, _KEPT),
     (_COOKIE, _KEPT),
@@ -159,7 +161,7 @@ def redact(text: str) -> str:
     return found
 
 
-def _substituted(pattern: str, replacement: str | Callable[[re.Match[str]], str], text: str, folded: str | None) -> str:
+def _substituted(pattern: str, replacement: _Replacement, text: str, folded: str | None) -> str:
     needed = _NEEDS.get(pattern)
     possible = needed is None or folded is None or any(each in folded for each in needed)
     return re.sub(pattern, replacement, text) if possible else text

@@ -318,6 +318,8 @@ def main(names: Sequence[str]) -> int:
 
 
 def _uv() -> str:
+    if given := os.environ.get("UV"):  # in an environment, which has no uv of its own
+        return given
     from uv import find_uv_bin  # noqa: PLC0415 - the environments themselves import this module without it
 
     return find_uv_bin()

@@ -39,7 +39,7 @@ async def _answer(reader, writer):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server():
     folder = install_python()
     return (str(folder / "mcp-server-fetch"), "--ignore-robots-txt", "--allow-private-ips")
 

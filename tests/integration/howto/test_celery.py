@@ -73,9 +73,8 @@ def test_celery_loses_no_event_when_each_task_ends_its_process(queue, settings):
     queue.change(", start_wait_s=2", f", exit_timeout={HAPPEN_S}")
     with queue.worker("--max-tasks-per-child", "1") as worker:
         assert queue.send(*["Oslo"] * 6) == {"sunny in Oslo": 6}
-        until_events(
-            settings, lambda found: len(found) == 6, HAPPEN_S
-        )  # Celery may hang if it ends while a task's process does
+        # Celery may hang if it ends while a task's process does.
+        until_events(settings, lambda found: len(found) == 6, HAPPEN_S)
         worker.terminate(60)
     found = events(settings)
     assert Counter(event["status"] for event in found) == {"success": 6}

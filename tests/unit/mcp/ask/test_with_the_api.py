@@ -16,6 +16,7 @@ from switchgear_mcp.ask.callers import Callers
 from switchgear_mcp.ask.questions import Questions
 from switchgear_mcp.ask.server import URI, AskServer
 from tests.support.ask_api import connected, text_of
+from tests.support.deep import some
 from tests.unit.http.test_matrix import HOLDERS, TENANTS, api, store, tokens
 
 __all__ = ["store", "tokens"]
@@ -62,10 +63,7 @@ async def everything(mcp: Any, role: Role | None, tenant: str | None) -> str:
 
 @pytest.mark.parametrize(
     "holders",
-    [
-        [None, (Role.EMIT, None), (Role.OPERATE, None), (Role.READ, "acme")],
-        pytest.param(HOLDERS, marks=pytest.mark.deep),
-    ],
+    some([[None, (Role.EMIT, None), (Role.OPERATE, None), (Role.READ, "acme")], HOLDERS], 1),
     ids=["four", "all"],
 )
 async def test_each_role_and_tenant_gets_its_answers_and_nothing_of_another_tenant(holders, store, tokens):
