@@ -105,7 +105,6 @@ async def test_everything_that_a_client_asks_is_the_same_with_and_without_the_pr
     assert len(behind.logs) == len(behind.progress) == 3
 
 
-@pytest.mark.deep
 async def test_a_cancelled_call_is_cancelled_at_the_server_and_the_next_one_works():
     async with over_stdio(BEHIND_PROXY) as session:
         with pytest.raises(TimeoutError):
@@ -114,7 +113,6 @@ async def test_a_cancelled_call_is_cancelled_at_the_server_and_the_next_one_work
         assert text_of(await session.call_tool("echo", {"text": "x"})) == "x"
 
 
-@pytest.mark.deep
 async def test_a_client_that_prefers_the_protocol_without_a_handshake_speaks_it_with_a_server_that_has_it():
     at_stdio = StdioTransport(BEHIND_PROXY[0], list(BEHIND_PROXY[1:]), env=environment())
     command = (*PATIENT, "--name", "small", "--http", "127.0.0.1:0", "--", *SMALL)
@@ -175,7 +173,6 @@ async def test_an_open_circuit_refuses_calls_and_the_list_stays_unless_it_hides_
         watching.cancel()
 
 
-@pytest.mark.deep
 async def test_a_fallback_of_the_same_server_answers_while_the_circuit_is_open(tmp_path):
     policies = tmp_path / "policies.toml"
     policies.write_text("[default]\nconsecutive_failures = 2\n")
@@ -186,7 +183,6 @@ async def test_a_fallback_of_the_same_server_answers_while_the_circuit_is_open(t
         assert text_of(await session.call_tool("fail", {})) == "from the backup"
 
 
-@pytest.mark.deep
 async def test_servers_of_a_configuration_become_one_with_their_names_in_front(tmp_path):
     config = tmp_path / "mcp.json"
     entry = {"command": SMALL[0], "args": [SMALL[1]], "env": {"GREETING": "${GREETING:-hi}"}}
@@ -215,7 +211,6 @@ def test_circuits_have_the_names_of_the_server_and_its_tool():
     assert Proxy([UrlServer("git", "http://x/mcp")], gear).names.circuit("git_log") == "mcp:git:git_log"
 
 
-@pytest.mark.deep
 async def test_http_in_front_of_http_passes_headers_on_and_each_client_has_its_own_session():
     port = any_free_port()
     small = running((*SMALL, str(port)), "Uvicorn running|Starting MCP server")
@@ -246,7 +241,6 @@ async def test_http_in_front_of_http_passes_headers_on_and_each_client_has_its_o
         assert seen["x-own"] == "own"
 
 
-@pytest.mark.deep
 async def test_http_in_front_of_a_command_gives_each_client_a_process_and_ends_it_with_the_session():
     command = (*PATIENT, "--name", "small", "--http", "127.0.0.1:0", "--", *SMALL)
     async with running(command, r"serves (http://\S+/mcp)") as found:
@@ -308,7 +302,6 @@ def test_a_wrong_command_line_is_one_sentence_and_nothing_on_standard_output(
     assert printed.out == ""
 
 
-@pytest.mark.deep
 def test_without_what_the_extra_brings_the_command_names_the_extra():
     code = (
         "import sys; sys.modules['httpx2'] = None; from switchgear_cli.main import run;"

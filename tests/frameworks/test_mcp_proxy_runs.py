@@ -12,14 +12,6 @@ from tests.support.limits import FACTOR
 (PROXY,) = [each for each in NEWEST if each.key == "mcp-proxy"]
 
 
-@pytest.mark.timeout(900 * FACTOR)
-def test_proxy_passes_the_quick_ones_of_its_tests(tmp_path):
-    found = run(
-        dataclasses.replace(PROXY, tests=("test_mcp_proxy.py", "test_mcp_proxy_walls.py")), tmp_path, "-m", "not deep"
-    )
-    assert not found.failures, found.output
-
-
 @pytest.mark.deep
 @pytest.mark.timeout(900 * FACTOR)
 @pytest.mark.parametrize("file", PROXY.tests)

@@ -118,7 +118,6 @@ async def test_a_server_gets_its_own_variables_and_none_of_the_proxys():
     assert not [name for name in got if name.startswith(("SWITCHGEAR", "AWS", "PYTHONPATH"))]
 
 
-@pytest.mark.deep
 async def test_a_wrapped_server_gets_the_variables_of_its_entry_and_arguments_show_no_secret(tmp_path):
     config = tmp_path / "mcp.json"
     entry = {"command": RAW_COMMAND[0], "args": list(RAW_COMMAND[1:]), "env": {"API_TOKEN": SECRET}}
@@ -156,7 +155,6 @@ async def test_errors_about_an_address_show_the_model_its_host_alone(url, caplog
     assert SECRET not in f"{texts} {raised.value} {caplog.text}"
 
 
-@pytest.mark.deep
 async def test_headers_of_a_client_go_to_the_servers_alone_whose_entry_names_them(tmp_path):
     port, config = any_free_port(), tmp_path / "mcp.json"
     url = f"http://127.0.0.1:{port}/mcp"
@@ -193,7 +191,6 @@ async def http_client(url, headers):
 # -- the proxy's own address --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep
 async def test_abandoned_sessions_have_a_bound_and_end_with_their_processes():
     command = (*PROXY, "--name", "raw", "--http", "127.0.0.1:0", "--max-sessions", "3", "--session-idle", "3")
     async with running((*command, "--", *RAW_COMMAND), READY) as found:
@@ -221,7 +218,6 @@ async def abandoned(url):
         assert (await http.post(url, json=message, headers=headers, timeout=LIMIT_S)).status_code == 200
 
 
-@pytest.mark.deep
 async def test_a_token_for_some_tools_sees_and_calls_these_alone(tmp_path):
     tokens, texts, stored = tmp_path / "tokens.toml", {}, ""
     for name, tools in {"some": ["mcp:raw:echo"], "all": []}.items():

@@ -218,7 +218,7 @@ def test_curl_of_the_readme_and_the_guide_sends_executions_to_a_gateway(make_set
     assert [json.loads(record.value)["status"] for record in stored] == ["success", "error"] * 2
 
 
-def test_command_of_the_readme_puts_servers_behind_the_proxy(tmp_path):
+async def test_command_of_the_readme_puts_servers_behind_the_proxy_which_passes_calls_on(tmp_path):
     _, command = SERVERS.splitlines()
     words = shlex.split(command, comments=True)
     assert words[:3] == ["switchgear", "mcp-proxy", "--wrap"]
@@ -227,7 +227,12 @@ def test_command_of_the_readme_puts_servers_behind_the_proxy(tmp_path):
     config.write_text(json.dumps({"mcpServers": {"raw": {"command": server[0], "args": server[1:]}}}))
     done = run("mcp-proxy", "--wrap", str(config))
     assert done.returncode == 0, done.stderr
-    assert json.loads(config.read_text())["mcpServers"]["raw"]["args"][-3:] == ["--", *server]
+    wrapped = json.loads(config.read_text())["mcpServers"]["raw"]
+    assert wrapped["args"][-3:] == ["--", *server]
+    started = StdioServerParameters(command=wrapped["command"], args=wrapped["args"], env=environment())
+    async with Client(started) as client:
+        (said,) = (await client.call_tool("echo", {"text": "née"})).content
+    assert said.text == "née"
 
 
 async def test_line_of_the_readme_starts_a_server_that_an_agent_can_ask():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ import httpx
 
 from switchgear_cli.discovery import API, client_settings
 from switchgear_schemas.errors import SwitchgearError
-from switchgear_schemas.files import check_file
+from switchgear_schemas.files import trusted_at
 from switchgear_schemas.settings import Settings
 
 CONNECT_LIMIT_S: Final = 3.0
@@ -62,15 +61,13 @@ class ApiClient:
         self.url = url.rstrip("/")
         self._ends_at = None if total_s is None else time.monotonic() + total_s
         try:
-            if cafile is not None:
-                check_file(cafile)
             # trust_env is off: the API is on this machine or in the same network, so no proxy is needed
             self._http = httpx.Client(
                 base_url=self.url,
                 timeout=_timeout(answer_limit_s),
                 trust_env=False,
                 headers={} if token is None else {"Authorization": f"Bearer {token}"},
-                verify=True if cafile is None else ssl.create_default_context(cafile=cafile),
+                verify=trusted_at(url, cafile),
             )
         except httpx.InvalidURL as error:
             raise ApiUnavailableError(f"{url!r} is not a valid address: {error}.", hint=_WAY_OUT) from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +14,7 @@ import httpx
 from switchgear.model_text import data_for_model
 from switchgear_mcp.ask.errors import AskError
 from switchgear_schemas.errors import SettingsError
-from switchgear_schemas.files import check_file
+from switchgear_schemas.files import trusted_at
 
 ANSWER_LIMIT_S: Final = 20.0
 MOST_BYTES: Final = 16 * 1_048_576
@@ -58,8 +57,6 @@ class Api:
         self.url = url.rstrip("/")
         self._limit_s, self._most_bytes = limit_s, most_bytes
         try:
-            if cafile is not None:
-                check_file(cafile)
             self._http = httpx.AsyncClient(
                 base_url=self.url,
                 timeout=httpx.Timeout(None, connect=_CONNECT_LIMIT_S),  # the whole request has a limit
@@ -67,7 +64,7 @@ class Api:
                 trust_env=False,
                 follow_redirects=False,  # the token is for this address
                 transport=transport,
-                verify=True if cafile is None else ssl.create_default_context(cafile=cafile),
+                verify=trusted_at(url, cafile),
             )
         except httpx.InvalidURL as error:
             raise SettingsError(

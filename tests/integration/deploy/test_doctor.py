@@ -66,6 +66,7 @@ def in_system(system):
     return {"extra": {"SWITCHGEAR_DATA_DIR": str(system.folder), "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"]}}
 
 
+@pytest.mark.deep
 def test_doctor_finds_nothing_wrong_with_a_healthy_system(up):
     found = doctor("--timeout", "60", code=0, **in_system(up))  # what it finds, also while other tests use both cores
     assert list(found) == ALL
@@ -93,6 +94,7 @@ def test_doctor_compares_the_clocks_when_a_call_ends_meanwhile(up):
     assert checks["broker's clock"]["seen"] == "The broker's clock and the one here differ by less than 2 s."
 
 
+@pytest.mark.deep
 def test_watch_prints_one_frame_with_the_broken_tool_first(up):
     shown = up.ask("watch", "--once")
     assert shown.returncode == 0, shown.stderr
@@ -105,6 +107,7 @@ def test_watch_prints_one_frame_with_the_broken_tool_first(up):
     assert (piped.returncode, "--once" in piped.stderr) == (2, True)
 
 
+@pytest.mark.deep
 def test_watch_draws_on_a_terminal_until_q_and_leaves_it_as_it_was(up):
     ours, theirs = pty.openpty()
     ioctl(theirs, TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))

@@ -113,6 +113,8 @@ async def test_up_answers_stops_cleanly_and_the_next_start_has_its_data(running)
     assert set(record["pids"]) == {"kafka", "worker-1", "sink", "gateway"}
     await send(record["kafka_bootstrap_servers"], 100)
     wait_until(lambda: running.count() == 100)
+    checked = running.ask("doctor", "--timeout", "60")
+    assert checked.returncode == 0, checked.stdout
     processes = running.tree()
     assert 5 <= len(processes) <= 7, "those of the queries above are ended or wait for the next"
     began = time.monotonic()

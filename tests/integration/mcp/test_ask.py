@@ -153,6 +153,7 @@ async def test_a_signal_ends_it_and_so_does_a_client_that_goes(api, tokens):
         assert await asyncio.wait_for(process.wait(), 8) == 0
 
 
+@pytest.mark.deep
 async def test_a_message_that_is_too_long_is_skipped_and_the_next_one_answered(api, tokens):
     variables = environment(extra={"SWITCHGEAR_API_URL": api, "SWITCHGEAR_TOKEN": tokens["read"]})
     process = await asyncio.create_subprocess_exec(

@@ -101,6 +101,7 @@ async def test_a_listener_is_called_for_changes_only(settings, follower):
     assert heard == [("a", 2), ("a", 3)]
 
 
+@pytest.mark.deep
 def test_a_broker_that_comes_later_goes_away_and_loses_its_data_is_followed_all_along(tmp_path: Path):
     port = any_free_port()
     settings = load_settings(kafka_bootstrap_servers=f"127.0.0.1:{port}", topic_prefix="later.", topic_partitions=4)

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from switchgear_schemas.files import check_file, open_file, read_file
+from switchgear_schemas.files import check_file, open_file, read_file, trusted_at
 from tests.support.table import table
 
 
@@ -73,3 +73,18 @@ def test_a_sparse_file_of_many_gigabytes_is_not_read_as_a_whole(tmp_path):
 def test_a_name_that_is_none_is_an_error(name):
     with pytest.raises((OSError, ValueError)):
         read_file(name)
+
+
+@table("url", ["https://x", "HTTPS://x", "httpsx://x", "x", ""])
+def test_everything_but_plain_http_is_verified(url):
+    assert trusted_at(url, None) is True
+    assert trusted_at("http://x", None) is trusted_at("HTTP://x", None) is False
+
+
+def test_a_file_without_certificates_is_an_error_for_every_address(tmp_path):
+    (tmp_path / "x").write_text("no certificate")
+    for url in ("http://x", "https://x"):
+        with pytest.raises(OSError, match=r"(?i)ssl|cert|pem"):
+            trusted_at(url, tmp_path / "x")
+        with pytest.raises(OSError, match="missing"):
+            trusted_at(url, tmp_path / "missing")

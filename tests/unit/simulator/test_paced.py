@@ -39,7 +39,8 @@ def test_the_limits_are_kept_and_used():
     assert busiest.taken >= 0.6 * busiest.rate * simulation.scenario.length_s
 
 
-@pytest.mark.parametrize("seed", some([2, 3], 1))
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", [2, 3])
 def test_the_limits_are_kept_while_parts_fail(seed):
     assert run(seed).audit.pace.checked > 300
 
@@ -49,7 +50,7 @@ def test_two_runs_of_one_seed_agree():
     assert run(4).digest() == run(4).digest()
 
 
-@pytest.mark.parametrize("wrong", [lambda granted, *_: granted, lambda granted, *_: granted / 5])
+@pytest.mark.parametrize("wrong", some([lambda granted, *_: granted, lambda granted, *_: granted / 5], 1))
 def test_shares_that_add_up_to_more_are_found(monkeypatch, wrong):
     monkeypatch.setattr(turns, "share_of", wrong)
     monkeypatch.setattr("switchgear.pacing.limit.LEAST_GRANTED", 1.0)

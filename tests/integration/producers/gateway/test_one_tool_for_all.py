@@ -171,6 +171,7 @@ async def test_tool_that_fails_in_one_program_is_refused_in_all_agents_and_recov
     assert not any(each["failed"] for each in found.values()), found
 
 
+@pytest.mark.deep
 async def test_agents_keep_the_rate_limit_of_a_tool_together_and_each_has_its_part(world):
     tool = world.tool
     await world.all_call("paced")

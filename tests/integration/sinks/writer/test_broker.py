@@ -14,7 +14,6 @@ from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.settings import Settings, load_settings
 from switchgear_sinks.writer import writer as writer_module
-from tests.support.deep import some
 from tests.support.kafka import RunningKafka, unique_prefix
 from tests.support.records import execution
 from tests.support.sinking import Message, assert_exact, dead_letters, produce, sinking
@@ -25,7 +24,8 @@ async def run_to_its_end(settings: Settings) -> None:
         await sink.task
 
 
-@pytest.mark.parametrize("instance_id", some([None, "stable"], 1))
+@pytest.mark.deep
+@pytest.mark.parametrize("instance_id", [None, "stable"])
 async def test_a_broker_that_goes_and_comes_back_loses_and_doubles_nothing(
     tmp_path: Path, instance_id: str | None
 ) -> None:

@@ -37,6 +37,7 @@ def lose(make_settings: Callable[..., Settings], tmp_path: Path) -> Callable[[Se
     return empty
 
 
+@pytest.mark.deep
 async def test_a_lost_store_is_named_and_read_again_each_event_once(lose: Callable[..., Settings]) -> None:
     first = lose(None)
     await produce(first, load(400))

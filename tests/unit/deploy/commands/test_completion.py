@@ -9,11 +9,12 @@ import pytest
 from switchgear_cli.catalogue import COMMANDS
 from switchgear_cli.commands import completion
 from switchgear_cli.main import WRONG_USAGE, run
+from tests.support.deep import some
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", some(["bash", "zsh", "fish"], 1))
 def test_script_of_each_shell_has_every_command_and_is_accepted_by_the_shell(shell, capsys):
     assert run(["completion", shell]) == 0
     script = capsys.readouterr().out

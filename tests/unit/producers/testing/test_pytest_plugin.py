@@ -6,6 +6,8 @@ import textwrap
 
 import pytest
 
+from tests.support.deep import some
+
 pytestmark = pytest.mark.slow
 
 USERS_TEST = """
@@ -37,7 +39,7 @@ print([name for name in {HEAVY!r} if name in sys.modules])
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("folder", [".", "checks"])
+@pytest.mark.parametrize("folder", some([".", "checks"], 1))
 def test_fixtures_work_in_a_users_suite(tmp_path, folder):
     """The folder is one from which pytest accepts no ``pytest_plugins``, by its configuration."""
     (tmp_path / folder).mkdir(exist_ok=True)
