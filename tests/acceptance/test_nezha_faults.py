@@ -52,11 +52,13 @@ def test_six_tools_open_within_forty_seconds_of_the_cpu_contention(table):
     assert min(row.seconds for row in rows) < 10
 
 
+@pytest.mark.deep
 @pytest.mark.shared
 def test_nothing_opens_with_no_fault_near(table):
     assert table["no fault near"] == []
 
 
+@pytest.mark.deep
 @pytest.mark.shared
 def test_a_function_that_returns_early_opens_nothing(table):
     assert table["faults"]["2022-08-22 04:02:07 return"] == []

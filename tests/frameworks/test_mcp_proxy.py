@@ -22,7 +22,7 @@ from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.main import run
 from switchgear_mcp import hello
 from switchgear_mcp.proxy import Proxy
-from switchgear_mcp.servers import CommandServer, UrlServer
+from switchgear_mcp.servers import CommandServer
 from switchgear_mcp.watch import Watch
 from tests.frameworks.in_process import InProcess
 from tests.frameworks.proxies import (
@@ -201,14 +201,6 @@ async def test_servers_of_a_configuration_become_one_with_their_names_in_front(t
         assert (await session.complete(reference, {"name": "name", "value": "A"})).completion.values == ["A-1", "A-2"]
     async with over_stdio((*PATIENT, "--config", str(config), "--only", "two")) as session:
         assert "echo" in {tool.name for tool in (await session.list_tools()).tools}
-
-
-def test_circuits_have_the_names_of_the_server_and_its_tool():
-    gear = Switchgear.local()
-    several = Proxy([UrlServer("git", "http://x/mcp"), UrlServer("git_hub", "http://y/mcp")], gear)
-    assert several.names.circuit("git_hub_issues") == "mcp:git_hub:issues"
-    assert several.names.circuit("git_log") == "mcp:git:log"
-    assert Proxy([UrlServer("git", "http://x/mcp")], gear).names.circuit("git_log") == "mcp:git:git_log"
 
 
 async def test_http_in_front_of_http_passes_headers_on_and_each_client_has_its_own_session():

@@ -76,7 +76,7 @@ READS = [
 ]
 
 
-@pytest.mark.parametrize("arguments", some(READS, 6), ids=range(len(READS)))
+@pytest.mark.parametrize("arguments", some(READS, 2), ids=range(len(READS)))
 @pytest.mark.parametrize("columns", some(["", "100"], 1))
 def test_no_invisible_character_reaches_the_reader_of_any_command(arguments, columns, filled, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
@@ -86,7 +86,9 @@ def test_no_invisible_character_reaches_the_reader_of_any_command(arguments, col
     assert not unseen(captured.out + captured.err)
 
 
-@pytest.mark.parametrize("command", [["tools"], ["circuits"], ["sql", "SELECT DISTINCT tool_name FROM tool_metrics"]])
+@pytest.mark.parametrize(
+    "command", some([["tools"], ["circuits"], ["sql", "SELECT DISTINCT tool_name FROM tool_metrics"]], 1)
+)
 def test_tools_whose_names_differ_by_unseen_characters_look_different(command, filled, capsys):
     assert run(command) == 0
     shown = capsys.readouterr().out

@@ -106,7 +106,7 @@ def test_logs_are_in_files_and_nothing_of_them_on_the_terminal(running):
     assert "[info" not in running.child.output()
 
 
-async def test_up_answers_stops_cleanly_and_the_next_start_has_its_data(running):
+async def test_up_answers_is_sound_for_the_doctor_and_stops_cleanly(running):
     record = running.record()
     assert is_ready(record["api_url"])
     assert is_ready(record["gateway_url"])
@@ -123,9 +123,16 @@ async def test_up_answers_stops_cleanly_and_the_next_start_has_its_data(running)
     assert ended(processes)
     assert not (running.folder / "up.json").exists()
     assert "the data are kept" in running.child.output()
-    with Up(running.folder, "--no-demo") as again:
-        assert again.count() == 100
-        assert again.child.terminate() == 0
+
+
+@pytest.mark.deep
+async def test_the_next_start_has_the_data_of_one_that_was_ended(folder):
+    with Up(folder, "--no-demo") as up:
+        await send(up.record()["kafka_bootstrap_servers"], 50)
+        wait_until(lambda: up.count() == 50)
+        assert up.child.terminate() == 0
+    with Up(folder, "--no-demo") as again:
+        assert again.count() == 50
 
 
 @pytest.mark.deep

@@ -137,6 +137,7 @@ async def test_a_subscriber_over_http_learns_of_a_change(api, store, tokens, tmp
         assert time.monotonic() - begin < 8
 
 
+@pytest.mark.deep
 async def test_a_signal_ends_it_and_so_does_a_client_that_goes(api, tokens):
     command = [sys.executable, "-m", "switchgear_cli", "mcp"]
     variables = environment(extra={"SWITCHGEAR_API_URL": api, "SWITCHGEAR_TOKEN": tokens["read"]})

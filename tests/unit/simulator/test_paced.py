@@ -31,6 +31,7 @@ def run(seed: int, **changes: Any) -> Simulation:
     return Simulation(PacedScenario(seed=seed, hours=0.04, tools=3, calls_per_s=120.0, **changes)).run()
 
 
+@pytest.mark.deep
 def test_the_limits_are_kept_and_used():
     simulation = run(1, **QUIET)
     assert simulation.audit.pace.checked > 500
