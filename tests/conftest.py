@@ -26,6 +26,7 @@ from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import Settings
 from tests.support.java_cache import use_java_cache
 from tests.support.kafka import RunningKafka, begin_run, end_run, shared_kafka
+from tests.support.limits import scale_time_limits
 from tests.support.secured import SecuredKafka, secured_kafka
 from tests.support.shared import shared_folder
 
@@ -63,7 +64,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark properties: their examples are few in a quick run, and many in a deep one."""
+    """Mark properties: their examples are few in a quick run, and many in a deep one. Give slow machines more time."""
+    scale_time_limits(items)
     for item in items:
         if isinstance(item, pytest.Function) and hypothesis.is_hypothesis_test(item.obj):
             item.add_marker(pytest.mark.property)

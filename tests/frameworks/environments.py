@@ -29,7 +29,7 @@ TOOLS: Final = (
     "hypothesis==6.170.15",
     "psutil==7.2.2",
 )
-INSTALL_LIMIT_S: Final = 300
+INSTALL_LIMIT_S: Final = 300 * FACTOR
 RUN_LIMIT_S: Final = 540 * FACTOR
 EVERYWHERE: Final = ("test_framework_errors.py",)
 """Test files that run in each environment with a newest version."""

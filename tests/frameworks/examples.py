@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.limits import FACTOR
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -16,7 +18,7 @@ def expect_example(name: str, expected: list[str]) -> None:
         [sys.executable, "-W", "error::SyntaxWarning", str(EXAMPLES / name)],
         capture_output=True,
         text=True,
-        timeout=100,  # importing a framework alone takes up to 20 s of processor time
+        timeout=100 * FACTOR,  # importing a framework alone takes up to 20 s of processor time
         check=False,
         env={key: value for key, value in os.environ.items() if not key.startswith("SWITCHGEAR_")},
     )

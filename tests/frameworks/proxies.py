@@ -16,13 +16,15 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.support.limits import FACTOR
+
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = (sys.executable, str(ROOT / "tests/frameworks/servers/small.py"))
 PROXY = (sys.executable, "-m", "switchgear_cli", "mcp-proxy")
 PATIENT = (sys.executable, str(ROOT / "tests/frameworks/patient.py"), "mcp-proxy")
 """For tests of anything but a slow start: a server that starts in a second needs more than three on a loaded machine."""
 _CACHES = tempfile.TemporaryDirectory()
-LIMIT_S = 120.0
+LIMIT_S = 120.0 * FACTOR
 """For what takes a second on a machine that has nothing else to do."""
 
 

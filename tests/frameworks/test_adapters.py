@@ -20,6 +20,7 @@ from tests.frameworks.environments import (
     run,
     shown_rows,
 )
+from tests.support.limits import FACTOR
 
 pytestmark = pytest.mark.deep
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -75,7 +76,7 @@ def test_extra_installs_no_other_framework(extra):
         [find_uv_bin(), "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--extra", extra, str(ROOT / "pyproject.toml")],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=120 * FACTOR,
         check=False,
     )  # fmt: skip
     assert found.returncode == 0, found.stderr

@@ -16,6 +16,7 @@ from switchgear_schemas import BreakerPolicy
 from switchgear_schemas.errors import SwitchgearError
 from tests.frameworks.claude_cli import SESSION, FakeCLI
 from tests.frameworks.examples import expect_example
+from tests.support.limits import READY_S
 
 PREFIX = "mcp__suite__"
 FORECAST = "mcp:weather:forecast"
@@ -104,7 +105,7 @@ class TestClaudeAgentSDK(AdapterSuite):
 
 
 async def session(cli: FakeCLI, options: ClaudeAgentOptions) -> None:
-    async with asyncio.timeout(30), ClaudeSDKClient(options, transport=cli) as client:
+    async with asyncio.timeout(READY_S), ClaudeSDKClient(options, transport=cli) as client:
         await client.query("How is the weather?")
         async for _ in client.receive_response():
             pass

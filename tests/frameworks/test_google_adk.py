@@ -33,6 +33,7 @@ from switchgear.testing.adapter_suite import (
 from switchgear.testing.fleet import InMemoryFleet
 from switchgear_schemas import BreakerPolicy
 from tests.frameworks.examples import expect_example
+from tests.support.limits import HAPPEN_S
 
 EXPECTED: list[str] = [
     "run 1",
@@ -259,7 +260,7 @@ class TestGoogleAdk(AdapterSuite):
 
         async def backup_forecast(city: str) -> str:
             """Fail when the other call has begun."""
-            await asyncio.wait_for(slow.started.wait(), 60)
+            await asyncio.wait_for(slow.started.wait(), HAPPEN_S)
             raise ConnectionError("refused")
 
         run, _ = _run(fleet, [_tool(slow), backup_forecast], [(SuiteCall(), SuiteCall(BACKUP))])
@@ -278,9 +279,9 @@ class TestGoogleAdk(AdapterSuite):
 
         async def cancel() -> None:
             run = asyncio.ensure_future(run_agent([_tool(hung)], [(SuiteCall(),)], [SwitchgearPlugin(gear)]))
-            await asyncio.wait_for(hung.started.wait(), 60)
+            await asyncio.wait_for(hung.started.wait(), HAPPEN_S)
             run.cancel()
-            await asyncio.wait([run], timeout=60)
+            await asyncio.wait([run], timeout=HAPPEN_S)
 
         hung.started = asyncio.Event()
         asyncio.run(cancel())

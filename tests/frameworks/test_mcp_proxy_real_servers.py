@@ -19,13 +19,13 @@ from mcp import MCPError
 from switchgear_cli.local.ports import any_free_port
 from tests.frameworks.proxies import PATIENT, SMALL, environment, over_stdio, plain, running
 from tests.frameworks.real_servers import install_node, install_python
-from tests.support.limits import FACTOR
+from tests.support.limits import FACTOR, READY_S
 
 CLIENT = Path(__file__).with_name("clients") / "everything.mjs"
 CONFORMING = (sys.executable, str(Path(__file__).with_name("servers") / "conforming.py"))
 SERVES = r"serves (http://\S+/mcp)"
 NODE = shutil.which("node") or "node"
-pytestmark = pytest.mark.timeout(400 * FACTOR)
+pytestmark = pytest.mark.timeout(400)
 needs_node = pytest.mark.skipif(shutil.which("npm") is None, reason="Node.js is not installed")
 
 
@@ -91,7 +91,7 @@ async def test_every_feature_of_server_everything_is_the_same_for_the_typescript
     def seen(command):
         done = subprocess.run(
             [NODE, str(CLIENT), str(node_folder), *command],
-            env=environment(), capture_output=True, text=True, timeout=180, check=True,
+            env=environment(), capture_output=True, text=True, timeout=180 * FACTOR, check=True,
         )  # fmt: skip
         return json.loads(done.stdout)
 
@@ -136,7 +136,7 @@ async def test_the_inspector_shows_the_same_with_and_without_the_proxy(era, node
                 *inspector, *target, "--method", *words, env=environment(),
                 stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
             )  # fmt: skip
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(READY_S):
                 printed, _ = await process.communicate()
             found.append((process.returncode, printed.decode()))
         return found
@@ -166,7 +166,7 @@ async def test_the_conformance_suite_has_the_same_result_with_and_without_the_pr
             *suite, url, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, cwd=node_folder
         )
         assert process.stdout is not None
-        async with asyncio.timeout(170):
+        async with asyncio.timeout(170 * FACTOR):
             text = (await process.stdout.read()).decode()
             await process.wait()
         return set(re.findall(r"^\s*([✓✗].*)$", text.partition("SUMMARY")[2], re.MULTILINE)), text

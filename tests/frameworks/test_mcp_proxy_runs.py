@@ -7,13 +7,12 @@ import dataclasses
 import pytest
 
 from tests.frameworks.environments import NEWEST, run
-from tests.support.limits import FACTOR
 
 (PROXY,) = [each for each in NEWEST if each.key == "mcp-proxy"]
 
 
 @pytest.mark.deep
-@pytest.mark.timeout(900 * FACTOR)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("file", PROXY.tests)
 def test_proxy_passes_its_tests(file, tmp_path):
     found = run(dataclasses.replace(PROXY, tests=(file,)), tmp_path)

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import pytest
 
 PATIENCE_VARIABLE: Final = "SWITCHGEAR_TEST_PATIENCE"
 _MEASURED_VARIABLE: Final = "SWITCHGEAR_TEST_SLOWNESS"
@@ -43,5 +47,15 @@ READY_S: Final = 90.0 * FACTOR
 """A process or a whole system becomes ready, or a command ends."""
 STOP_S: Final = 30.0 * FACTOR
 """A process ends after it was asked to."""
-TEST_S: Final = 300.0 * FACTOR
-"""A whole test."""
+
+
+def scale_time_limits(items: Iterable[pytest.Item]) -> None:
+    """Let the time limits of whole tests grow, too: that of its ``timeout`` marker, or else of pytest's configuration."""
+    import pytest  # noqa: PLC0415 - programs that tests start have these limits, too
+
+    for item in items if FACTOR > 1 else ():
+        marker = item.get_closest_marker("timeout")
+        if marker is not None:
+            item.add_marker(pytest.mark.timeout(marker.args[0] * FACTOR), append=False)
+        elif item.config.getoption("timeout") is None:
+            item.add_marker(pytest.mark.timeout(float(item.config.getini("timeout")) * FACTOR))
