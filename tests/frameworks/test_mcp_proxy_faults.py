@@ -19,6 +19,7 @@ from mcp import MCPError
 from switchgear_cli.local.ports import any_free_port
 from tests.frameworks.proxies import (
     LIMIT_S,
+    PATIENT,
     PROXY,
     SMALL,
     environment,
@@ -194,7 +195,7 @@ async def until_echo(session):
 async def test_the_proxy_ends_in_seconds_and_leaves_no_process(ending, tmp_path):
     starts = tmp_path / "starts"
     process = await asyncio.create_subprocess_exec(
-        *NAMED, "--env", "SMALL_STARTS", "--", *SMALL,
+        *PATIENT, "--name", "small", "--env", "SMALL_STARTS", "--", *SMALL,
         env=environment(SMALL_STARTS=str(starts)), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
