@@ -55,7 +55,7 @@ _PREFIX: Final = "/assets/"
 _FOREVER: Final = "public, max-age=31536000, immutable"
 
 
-@functools.lru_cache(64)  # a third of the time that an application takes to start
+@functools.lru_cache(64)  # once a process: it takes a third of the start of an application
 def _compressed(content: bytes) -> bytes:
     return gzip.compress(content, mtime=0)
 
