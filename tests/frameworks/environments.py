@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -198,25 +199,30 @@ def run(environment: Environment, folder: Path, *arguments: str) -> Results:
     """Run the tests of an environment. ``folder`` is for its report, ``arguments`` are for pytest."""
     report = folder / f"{environment.title}.xml"
     files = environment.tests if environment.older or environment.key else (*environment.tests, *EVERYWHERE)
-    done = subprocess.run(
-        [
-            str(python_of(environment)), "-m", "pytest", "-c", str(HERE / "pytest.ini"), "--confcutdir", str(HERE), "-q", "--tb=short",
-            f"--junitxml={report}", *(str(HERE / name) for name in files), *arguments,
-        ],
+    command = [
+        str(python_of(environment)), "-m", "pytest", "-c", str(HERE / "pytest.ini"), "--confcutdir", str(HERE), "-q", "--tb=short",
+        f"--junitxml={report}", *(str(HERE / name) for name in files), *arguments,
+    ]  # fmt: skip
+    with subprocess.Popen(
+        command,
         cwd=ROOT,
         env={**_clean(), "SWITCHGEAR_TEST_ADAPTER": environment.name, "UV": _uv()},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        timeout=RUN_LIMIT_S,
-        check=False,
-    )  # fmt: skip
-    output = done.stdout + done.stderr
+        start_new_session=True,
+    ) as running:
+        try:
+            output, _ = running.communicate(timeout=RUN_LIMIT_S)
+        except BaseException:
+            os.killpg(running.pid, signal.SIGKILL)  # with the servers that the tests have started
+            raise
     if not report.exists():
         raise RuntimeError(f"{environment.title} ran no tests:\n{output}")
     found = read_report(report)
     found.output = output
-    if done.returncode not in {0, 1}:
-        found.failures.append(f"pytest ended with {done.returncode}")
+    if running.returncode not in {0, 1}:
+        found.failures.append(f"pytest ended with {running.returncode}")
     return found
 
 
