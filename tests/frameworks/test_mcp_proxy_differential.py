@@ -28,7 +28,7 @@ from tests.frameworks.proxies import PATIENT, ROOT, running
 from tests.frameworks.raw_client import Members, Wire, over_http, over_stdio
 from tests.frameworks.real_servers import OLDER, install_node, install_python
 
-pytestmark = [pytest.mark.timeout(550), pytest.mark.deep]
+pytestmark = pytest.mark.timeout(550)
 HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"
 SERVES = r"serves (http://\S+/mcp)"

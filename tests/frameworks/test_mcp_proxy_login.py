@@ -85,7 +85,6 @@ async def test_a_client_logs_in_through_the_proxy_as_it_does_without_it_and_agai
                 assert {tool.name for tool in (await session.list_tools()).tools} == {"who", "revoke"}
 
 
-@pytest.mark.deep
 async def test_a_client_at_standard_input_that_can_not_log_in_is_told_so():
     port = any_free_port()
     command = (*PATIENT, "--name", "login", f"http://127.0.0.1:{port}/mcp")

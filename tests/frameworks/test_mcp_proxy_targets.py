@@ -15,7 +15,7 @@ from tests.frameworks.proxies import PATIENT, over_stdio, text_of, until
 from tests.frameworks.real_servers import install_python
 from tests.support.gateway_contract import GatewayServer
 
-pytestmark = [pytest.mark.deep, pytest.mark.timeout(500)]
+pytestmark = pytest.mark.timeout(500)
 FETCH = "mcp:fetch:fetch"
 SPLIT = FLEET_DEFAULT.model_copy(
     update={"target": "url.host", "consecutive_failures": 3, "minimum_reporters": 2, "failure_rate_threshold": None}

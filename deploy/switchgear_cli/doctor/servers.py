@@ -22,6 +22,7 @@ from switchgear_cli.reads.client import ApiAnswerError, ApiClient
 from switchgear_cli.up_record import UpRecord
 from switchgear_http.authenticator import Authenticator
 from switchgear_http.listening import tls_options
+from switchgear_schemas.files import trusted_at
 from switchgear_schemas.settings import CONFIG_VARIABLE, Settings
 
 API: Final = "API"
@@ -199,7 +200,7 @@ class ServerChecks:
     async def _worker(self, url: str) -> Finding:
         limit_s = self.limit_s / 3
         try:
-            async with httpx.AsyncClient(timeout=limit_s, trust_env=False) as client:
+            async with httpx.AsyncClient(timeout=limit_s, trust_env=False, verify=trusted_at(url, None)) as client:
                 healthy, ready = [_answer(await client.get(f"{url}/{route}")) for route in ("healthz", "readyz")]
         except httpx.HTTPError as error:
             said = f"No worker answers at {url} ({type(error).__name__})."

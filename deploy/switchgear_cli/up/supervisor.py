@@ -24,6 +24,7 @@ from switchgear_cli.local.die_with_parent import die_with_parent
 from switchgear_cli.local.kafka import LocalKafka
 from switchgear_http.sockets import PID_HEADER, SOCKET_VARIABLE, url_of
 from switchgear_schemas.errors import SwitchgearError
+from switchgear_schemas.files import trusted_at
 
 MAX_BYTES: Final = 10 * 1024 * 1024
 _TAIL_BYTES: Final = 16_384
@@ -389,7 +390,9 @@ class CommandComponent:
         if not self.address:
             return self.pid is not None
         try:
-            async with httpx.AsyncClient(timeout=_PROBE_TIMEOUT_S, trust_env=False) as client:
+            async with httpx.AsyncClient(
+                timeout=_PROBE_TIMEOUT_S, trust_env=False, verify=trusted_at(self.address, None)
+            ) as client:
                 answer = await client.get(f"{self.address}/readyz")
         except httpx.HTTPError:
             return False

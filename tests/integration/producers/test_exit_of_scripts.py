@@ -37,8 +37,6 @@ README_CALLS = 8
 AT_ONCE = 4
 LIMIT_S = READY_S
 METHODS = ("fork", "spawn", "forkserver")
-QUICK = {"calls"}
-"""Groups of scripts of `make test`."""
 
 PROGRAM = """
 {before}
@@ -268,10 +266,7 @@ def test_every_call_of_the_readme_arrives(settings: Settings, *, busy: bool, tim
     assert [(one.exit_code, one.stderr, calls[one.service]) for one in ended] == [(0, "", README_CALLS)] * times
 
 
-@pytest.mark.parametrize(
-    "group",
-    [each if each in QUICK else pytest.param(each, marks=pytest.mark.deep) for each in SCRIPTS],
-)
+@pytest.mark.parametrize("group", some(SCRIPTS, 1))
 def test_every_call_of_a_script_arrives(settings: Settings, tmp_path: Path, group: str) -> None:
     scripts = SCRIPTS[group]
     commands = []
