@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import stat
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -36,12 +37,12 @@ class StandardStreams:
         """Take over the streams."""
         loop = asyncio.get_running_loop()
         wire_in, self._out = os.dup(0), os.dup(1)
-        try:
+        if _can_be_waited_for(wire_in):
             await loop.connect_read_pipe(
                 lambda: asyncio.StreamReaderProtocol(self._reader), os.fdopen(wire_in, "rb", 0)
             )
-        except ValueError:  # a file
-            threading.Thread(target=_copy, args=(os.dup(0), self._reader, loop), daemon=True).start()
+        else:
+            threading.Thread(target=_copy, args=(wire_in, self._reader, loop), daemon=True).start()
         with suppress(ValueError):
             transport, protocol = await loop.connect_write_pipe(
                 lambda: asyncio.streams.FlowControlMixin(loop), os.fdopen(os.dup(1), "wb", 0)
@@ -66,6 +67,12 @@ class StandardStreams:
             return
         self._writer.write(line + b"\n")
         await self._writer.drain()
+
+
+def _can_be_waited_for(source: int) -> bool:
+    """Return whether the event loop can wait for input. It can't for a file or a device such as ``/dev/null``, though asyncio takes the latter."""
+    mode = os.fstat(source).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(source)
 
 
 def _copy(source: int, reader: asyncio.StreamReader, loop: asyncio.AbstractEventLoop) -> None:
