@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 INSTALL = $(BIN)/python -m uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt
 PYTEST = $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder --numprocesses
 
-.PHONY: setup up check test test-all test-deep lint docs adapters bench chaos fuzz schemas requirements release pin-images clean
+.PHONY: setup up check test test-all lint docs adapters bench chaos fuzz schemas requirements release pin-images clean
 
 ## up: the whole system on this machine, with demo traffic (ARGS="--no-demo --api-port 9000" …)
 up: $(VENV)/.runs
@@ -28,12 +28,9 @@ check: setup
 test: setup
 	@PROCESSES=$(PROCESSES) $(BIN)/python -m tests.support.side_by_side test $(ARGS)
 
-## test-all: test, then test-deep: about forty minutes
-test-all: test test-deep
-
-## test-deep: what takes longer: frameworks, the browser, chaos, fuzzers, load, many examples of each property (ARGS="tests/chaos" to choose)
-test-deep: setup
-	$(PYTEST)=$(PROCESSES) -m 'deep or property' $(ARGS)
+## test-all: test's tests, frameworks, the browser, chaos, fuzzers, load, many examples of each property: about forty minutes (ARGS="tests/chaos" to choose)
+test-all: setup
+	$(PYTEST)=$(PROCESSES) -m '' $(ARGS)
 
 ## lint: ruff and mypy
 lint: setup

@@ -44,7 +44,7 @@ use_java_cache()
 # An example has no time limit: a machine that stalls for a second must not fail a property.
 _PROFILE: Final[dict[str, Any]] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
 hypothesis.settings.register_profile("quick", max_examples=20, stateful_step_count=25, database=None, **_PROFILE)
-hypothesis.settings.register_profile("deep", max_examples=200, stateful_step_count=60, **_PROFILE)
+hypothesis.settings.register_profile("deep", max_examples=100, stateful_step_count=50, **_PROFILE)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -64,11 +64,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark properties: their examples are few in a quick run, and many in a deep one. Give slow machines more time."""
+    """Give slow machines more time."""
     scale_time_limits(items)
-    for item in items:
-        if isinstance(item, pytest.Function) and hypothesis.is_hypothesis_test(item.obj):
-            item.add_marker(pytest.mark.property)
 
 
 @pytest.hookimpl(wrapper=True)

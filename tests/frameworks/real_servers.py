@@ -6,6 +6,7 @@ import hashlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,8 @@ FROM_PYPI: Final = Environment(
 )
 OLDER: Final = Environment("mcp-server-sqlite", "2025.4.25", (), more=("mcp<2",), bare=True)
 """An archived server, which needs an older SDK."""
+INSPECTOR: Final = ("@modelcontextprotocol/inspector@2.12.0", "node@22.23.3")
+"""The second one runs the first, and the suite below."""
 FROM_NPM: Final = (
     "@modelcontextprotocol/server-everything@2026.8.31",
     "@modelcontextprotocol/server-filesystem@2026.8.31",
@@ -24,8 +27,7 @@ FROM_NPM: Final = (
     "@playwright/mcp@0.0.83",
     "@modelcontextprotocol/sdk@1.32.2",
     "@modelcontextprotocol/conformance@0.2.0-alpha.12",  # the first one with 2026-07-28
-    "@modelcontextprotocol/inspector@2.12.0",
-    "node@22.23.3",  # these two need it
+    *INSPECTOR,
 )
 
 
@@ -34,9 +36,9 @@ def install_python(environment: Environment = FROM_PYPI) -> Path:
     return python_of(environment).parent
 
 
-def install_node() -> Path:
-    """Install what comes from npm, unless it is there. Return the folder with ``node_modules``. One test process installs at a time."""
-    digest = hashlib.sha256("\n".join(FROM_NPM).encode()).hexdigest()
+def install_node(packages: Sequence[str] = FROM_NPM) -> Path:
+    """Install packages from npm, unless they are there. Return the folder with ``node_modules``. One test process installs them at a time."""
+    digest = hashlib.sha256("\n".join(packages).encode()).hexdigest()
     target = Path(sys.prefix) / "servers" / digest[:16]
     if not (target / "installed").exists():
         shutil.rmtree(target, ignore_errors=True)
@@ -50,6 +52,6 @@ def install_node() -> Path:
             "--prefix",
             str(target),
         ]
-        subprocess.run([*command, *FROM_NPM], check=True, timeout=INSTALL_LIMIT_S, stdout=subprocess.DEVNULL)
+        subprocess.run([*command, *packages], check=True, timeout=INSTALL_LIMIT_S, stdout=subprocess.DEVNULL)
         (target / "installed").touch()
     return target

@@ -24,12 +24,11 @@ from switchgear_mcp import hello
 from switchgear_mcp.proxy import Proxy
 from switchgear_mcp.servers import CommandServer
 from switchgear_mcp.watch import Watch
+from tests.frameworks.forked import PATIENT, SMALL
 from tests.frameworks.in_process import InProcess
 from tests.frameworks.proxies import (
     LIMIT_S,
-    PATIENT,
     PROXY,
-    SMALL,
     environment,
     over_http,
     over_stdio,
@@ -185,7 +184,7 @@ async def test_a_fallback_of_the_same_server_answers_while_the_circuit_is_open(t
 
 async def test_servers_of_a_configuration_become_one_with_their_names_in_front(tmp_path):
     config = tmp_path / "mcp.json"
-    entry = {"command": SMALL[0], "args": [SMALL[1]], "env": {"GREETING": "${GREETING:-hi}"}}
+    entry = {"command": SMALL[0], "args": SMALL[1:], "env": {"GREETING": "${GREETING:-hi}"}}
     config.write_text(
         json.dumps({"mcpServers": {"one": entry, "two": entry, "off": {"disabled": True, "command": "x"}}})
     )
@@ -308,7 +307,7 @@ def test_without_what_the_extra_brings_the_command_names_the_extra():
 
 
 async def test_wrapping_succeeds_if_a_server_runs_behind_the_proxy_afterwards(tmp_path):
-    works, broken = {"command": SMALL[0], "args": [SMALL[1]]}, {"command": "/nonexistent"}
+    works, broken = {"command": SMALL[0], "args": SMALL[1:]}, {"command": "/nonexistent"}
     config = tmp_path / "mcp.json"
 
     async def wrap(*more: str) -> tuple[int, str]:
@@ -330,7 +329,7 @@ async def test_wrapping_succeeds_if_a_server_runs_behind_the_proxy_afterwards(tm
 
 async def test_a_wrapped_configuration_starts_the_server_behind_the_proxy_until_it_is_unwrapped(tmp_path):
     config = tmp_path / "mcp.json"
-    before = json.dumps({"mcpServers": {"small": {"command": SMALL[0], "args": [SMALL[1]]}}}, indent=2)
+    before = json.dumps({"mcpServers": {"small": {"command": SMALL[0], "args": SMALL[1:]}}}, indent=2)
     config.write_text(before)
 
     def proxy(*words: str) -> str:
@@ -340,7 +339,7 @@ async def test_a_wrapped_configuration_starts_the_server_behind_the_proxy_until_
 
     assert "small: wrapped" in await asyncio.to_thread(proxy, "--wrap", str(config))
     entry = json.loads(config.read_text())["mcpServers"]["small"]
-    assert entry["args"][-5:] == ["--name", "small", "--", *SMALL]
+    assert entry["args"][-3 - len(SMALL) :] == ["--name", "small", "--", *SMALL]
     assert Path(entry["command"]).is_absolute() or shutil.which(entry["command"])
     async with over_stdio([entry["command"], *entry["args"]]) as session:
         assert text_of(await session.call_tool("echo", {"text": "hello"})) == "hello"

@@ -1,6 +1,7 @@
 """Ten servers answer behind the proxy byte for byte as they do without it: over both transports, in all versions of MCP.
 
-The versions with a handshake take one path, so each server is asked in the newest one and in one of the others.
+The versions with a handshake take one path, so each server is asked in the newest one and in one of the others. What the proxy does with a version
+doesn't depend on the transport: every other server is asked over HTTP in the versions in which the others are asked over standard streams.
 
 A client without an SDK sends recorded requests. The named differences are those of the page: the list of tools may change, an error
 without an id gets that of its request, versions with and without a handshake are translated, the space between the members of a message,
@@ -24,7 +25,8 @@ from typing import Any
 import pytest
 
 from switchgear_cli.local.ports import any_free_port
-from tests.frameworks.proxies import PATIENT, ROOT, running
+from tests.frameworks.forked import PATIENT
+from tests.frameworks.proxies import ROOT, running
 from tests.frameworks.raw_client import Members, Wire, over_http, over_stdio
 from tests.frameworks.real_servers import OLDER, install_node, install_python
 
@@ -250,9 +252,11 @@ def check(
         assert after == before, where
 
 
-@pytest.mark.parametrize(("name", "older"), zip(SERVERS, itertools.cycle(HANDSHAKES[:-1])))
+@pytest.mark.parametrize(
+    ("name", "older", "stdio"), zip(SERVERS, itertools.cycle(HANDSHAKES[:-1]), itertools.cycle([True, False]))
+)
 async def test_a_server_answers_the_same_over_both_transports_in_the_newest_versions_and_an_older_one(
-    name, older, places, page
+    name, older, stdio, places, page
 ):
     server, places = SERVERS[name], {**places, "page": page}
     command, env = filled(list(server.command), places), filled(server.env, places)
@@ -266,13 +270,15 @@ async def test_a_server_answers_the_same_over_both_transports_in_the_newest_vers
             direct, notes = await conversation(wire, version, asked), wire.others
         as_before, handshake = (handshake, direct) if version == MODERN else ((), direct)
         fresh(server, folder)
-        async with over_stdio((*PATIENT, "--name", "x", *passed, "--", *command), env) as wire:
-            check(direct, await conversation(wire, version, asked), f"{version} over stdio", as_before)
-            assert as_before or sorted(map(str, wire.others)) == sorted(map(str, notes))
-        fresh(server, folder)
-        in_front = (*PATIENT, "--name", "x", "--http", "127.0.0.1:0", *passed, "--", *command)
-        async with running(in_front, SERVES, env) as found, over_http(found[1]) as wire:
-            check(direct, await conversation(wire, version, asked), f"{version} over HTTP", as_before)
+        over_http_now = stdio == (version == HANDSHAKES[-1])
+        if over_http_now:
+            in_front = (*PATIENT, "--name", "x", "--http", "127.0.0.1:0", *passed, "--", *command)
+            async with running(in_front, SERVES, env) as found, over_http(found[1]) as wire:
+                check(direct, await conversation(wire, version, asked), f"{version} over HTTP", as_before)
+        else:
+            async with over_stdio((*PATIENT, "--name", "x", *passed, "--", *command), env) as wire:
+                check(direct, await conversation(wire, version, asked), f"{version} over stdio", as_before)
+                assert as_before or sorted(map(str, wire.others)) == sorted(map(str, notes))
 
 
 async def test_a_server_at_an_address_answers_the_same_over_both_transports_in_all_versions(places):

@@ -15,7 +15,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientMetadata
 
 from switchgear_cli.local.ports import any_free_port
-from tests.frameworks.proxies import LIMIT_S, PATIENT, over_stdio, running, text_of
+from tests.frameworks.forked import PATIENT
+from tests.frameworks.proxies import LIMIT_S, over_stdio, running, text_of
 
 pytestmark = pytest.mark.timeout(400)
 SERVER = (sys.executable, str(Path(__file__).with_name("servers") / "login.py"))

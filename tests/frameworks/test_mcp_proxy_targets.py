@@ -11,7 +11,8 @@ import pytest
 from switchgear.testing import FakeClock, InMemoryFleet
 from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas.policy import FLEET_DEFAULT
-from tests.frameworks.proxies import PATIENT, over_stdio, text_of, until
+from tests.frameworks.forked import PATIENT
+from tests.frameworks.proxies import over_stdio, text_of, until
 from tests.frameworks.real_servers import install_python
 from tests.support.gateway_contract import GatewayServer
 

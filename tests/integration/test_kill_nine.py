@@ -13,8 +13,8 @@ from tests.support.processes import all_ended, run, switchgear
 from tests.support.recount import recount
 
 TOOLS = [f"mcp:server-{number}:tool" for number in range(30)]
-EVENTS = 120_000
-KILLS = 4
+EVENTS = 60_000
+KILLS = 3
 
 
 def write_history(path, seed):

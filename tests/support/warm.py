@@ -125,10 +125,11 @@ class Forked:
         return self.returncode
 
 
-class _Server:
-    """The process that has imported everything, started at first use and ended with this one."""
+class Server:
+    """The process that has imported ``imported``, started at first use and ended with this one."""
 
-    def __init__(self) -> None:
+    def __init__(self, imported: Sequence[str]) -> None:
+        self._imported = imported
         self._lock = threading.Lock()
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -137,28 +138,27 @@ class _Server:
     def fork(
         self, arguments: Sequence[str], environment: Mapping[str, str], folder: Path | None, files: Sequence[int]
     ) -> Forked:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            request = request_of(arguments, environment, folder or Path.cwd())
+            self.pass_on(request, [theirs.fileno(), *files])
+        return Forked(arguments, ours)
+
+    def pass_on(self, request: bytes, files: Sequence[int]) -> None:
+        """Let it fork. ``files``: a socket, which is told the process's number and then how it ended, and standard streams."""
+        assert len(request) < _REQUEST_BYTES
         with self._lock:
             if self._control is None or self._owner != os.getpid():
                 self._start()
             assert self._control is not None
-            ours, theirs = socket.socketpair()
-            request = {
-                "arguments": list(arguments),
-                "environment": dict(environment),
-                "folder": str(folder or Path.cwd()),
-            }
-            data = json.dumps(request).encode()
-            assert len(data) < _REQUEST_BYTES
-            with theirs:
-                socket.send_fds(self._control, [data], [theirs.fileno(), *files])
-        return Forked(arguments, ours)
+            socket.send_fds(self._control, [request], files)
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SWITCHGEAR_")}
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.support.warm", str(theirs.fileno())],
+                [sys.executable, "-m", "tests.support.warm", str(theirs.fileno()), *self._imported],
                 cwd=_ROOT,
                 env=kept,
                 stdin=subprocess.DEVNULL,
@@ -175,7 +175,12 @@ class _Server:
             self._process.wait(20)
 
 
-_server: Final = _Server()
+_server: Final = Server(_IMPORTED)
+
+
+def request_of(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> bytes:
+    """Return what the process is told that forks."""
+    return json.dumps({"arguments": list(arguments), "environment": dict(environment), "folder": str(folder)}).encode()
 
 
 def can_fork(environment: Mapping[str, str]) -> bool:
@@ -199,8 +204,8 @@ def spawn(
     return _server.fork(arguments, environment, folder, (stdin, stdout, stderr))
 
 
-def _main(control: socket.socket) -> None:
-    for name in _IMPORTED:
+def _main(control: socket.socket, imported: Sequence[str]) -> None:
+    for name in imported:
         importlib.import_module(name)
     tasks = len(list(Path("/proc/self/task").iterdir()))
     assert tasks == 1, f"an import started {tasks - 1} threads, so a fork would be unsafe"
@@ -333,4 +338,4 @@ def _output(number: int, *, unbuffered: bool) -> io.TextIOWrapper:
 
 
 if __name__ == "__main__":
-    _main(socket.socket(fileno=int(sys.argv[1])))
+    _main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])

@@ -78,7 +78,7 @@ async def send(bootstrap, count):
 
 
 @pytest.mark.deep
-async def test_kill_9_of_up_leaves_no_process_and_the_next_start_has_its_data(folder):
+async def test_the_data_outlive_kill_9_and_a_clean_end_and_need_no_folder_for_the_record(folder, tmp_path, monkeypatch):
     with Up(folder, "--no-demo") as up:
         await send(up.record()["kafka_bootstrap_servers"], 50)
         wait_until(lambda: up.count() == 50)
@@ -90,6 +90,13 @@ async def test_kill_9_of_up_leaves_no_process_and_the_next_start_has_its_data(fo
         assert done.returncode == 1  # the record of a killed one is not believed
     with Up(folder, "--no-demo") as again:
         assert again.count() == 50
+        assert again.child.terminate() == 0
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with Up(folder, "--no-demo") as unrecorded:
+        assert "Commands can't find this system by themselves: Not a directory" in unrecorded.child.output()
+        assert unrecorded.count() == 50, "the data folder names it as well"
+        assert unrecorded.exported().keys() == {"SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS", "SWITCHGEAR_API_URL"}
 
 
 def test_a_second_up_on_the_same_folder_says_where_the_first_is(running):
@@ -123,16 +130,6 @@ async def test_up_answers_is_sound_for_the_doctor_and_stops_cleanly(running):
     assert ended(processes)
     assert not (running.folder / "up.json").exists()
     assert "the data are kept" in running.child.output()
-
-
-@pytest.mark.deep
-async def test_the_next_start_has_the_data_of_one_that_was_ended(folder):
-    with Up(folder, "--no-demo") as up:
-        await send(up.record()["kafka_bootstrap_servers"], 50)
-        wait_until(lambda: up.count() == 50)
-        assert up.child.terminate() == 0
-    with Up(folder, "--no-demo") as again:
-        assert again.count() == 50
 
 
 @pytest.mark.deep
@@ -220,16 +217,6 @@ def test_the_demo_is_labelled_and_a_circuit_opens_is_probed_and_closes(folder):
         assert 8 <= len(processes) <= 10, "those of the queries above are ended or wait for the next"
         assert up.child.interrupt() == 0
         assert ended(processes)
-
-
-@pytest.mark.deep
-def test_up_runs_without_a_folder_for_its_record_and_says_so(folder, tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    with Up(folder, "--no-demo") as up:
-        assert "Commands can't find this system by themselves: Not a directory" in up.child.output()
-        assert up.count() == 0, "the data folder names it as well"
-        assert up.exported().keys() == {"SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS", "SWITCHGEAR_API_URL"}
 
 
 def test_environment_of_the_tests_reaches_no_child(monkeypatch):

@@ -1,4 +1,7 @@
-"""The official inspector, from npm, reads what ``switchgear mcp`` answers: both transports, both kinds of protocols, each role."""
+"""The official inspector, from npm, reads what ``switchgear mcp`` answers: both transports, both kinds of protocols.
+
+`test_ask.py` asks for each role. Each start of the inspector takes seconds.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,15 @@ import asyncio
 import json
 import os
 import shutil
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from switchgear_mcp.ask.server import URI
+from tests.frameworks.real_servers import INSPECTOR, install_node
 from tests.integration.mcp.conftest import QUESTIONS, over_http
 from tests.support.processes import environment
 
-PACKAGES = ("@modelcontextprotocol/inspector@2.12.0", "node@22.23.3")
-"""The second one runs the first."""
-_INSTALL_S = 300
 _RUN_S = 60
 
 pytestmark = [
@@ -29,12 +28,9 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def inspector(tmp_path_factory) -> tuple[str, ...]:
+def inspector() -> tuple[str, ...]:
     """The command of the inspector."""
-    folder = tmp_path_factory.mktemp("npm")
-    words = ("install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), *PACKAGES)
-    subprocess.run([shutil.which("npm") or "npm", *words], check=True, timeout=_INSTALL_S, stdout=subprocess.DEVNULL)
-    modules: Path = folder / "node_modules"
+    modules = install_node(INSPECTOR) / "node_modules"
     launcher = modules / "@modelcontextprotocol/inspector/clients/launcher/build/index.js"
     return str(modules / "node/bin/node"), str(launcher), "--cli"
 
@@ -65,18 +61,16 @@ async def check_role(target: tuple[str, ...], holder: str) -> None:
 
 
 async def test_the_inspector_over_standard_input_and_output(inspector, api, tokens):
-    for holder in ("read", "operate", "acme"):
-        variables = {"SWITCHGEAR_API_URL": api, "SWITCHGEAR_TOKEN": tokens[holder]}
-        if path := os.environ.get("PYTHONPATH"):
-            variables["PYTHONPATH"] = path
-        given = [word for name, value in variables.items() for word in ("-e", f"{name}={value}")]
-        server = (sys.executable, "-m", "switchgear_cli", "mcp")
-        await check_role((*inspector, "--protocol-era", "modern", *given, *server), holder)
+    variables = {"SWITCHGEAR_API_URL": api, "SWITCHGEAR_TOKEN": tokens["operate"]}
+    if path := os.environ.get("PYTHONPATH"):
+        variables["PYTHONPATH"] = path
+    given = [word for name, value in variables.items() for word in ("-e", f"{name}={value}")]
+    server = (sys.executable, "-m", "switchgear_cli", "mcp")
+    await check_role((*inspector, "--protocol-era", "modern", *given, *server), "operate")
 
 
 async def test_the_inspector_over_http(inspector, api, tokens, tmp_path):
     with over_http(api, tmp_path) as (url, _):
-        for holder in ("read", "operate", "acme"):
-            access = ("--header", f"Authorization: Bearer {tokens[holder]}")
-            target = (*inspector, "--protocol-era", "legacy", "--server-url", url, "--transport", "http", *access)
-            await check_role(target, holder)
+        access = ("--header", f"Authorization: Bearer {tokens['read']}")
+        target = (*inspector, "--protocol-era", "legacy", "--server-url", url, "--transport", "http", *access)
+        await check_role(target, "read")

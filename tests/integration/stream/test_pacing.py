@@ -23,14 +23,14 @@ async def test_six_processes_keep_a_stated_limit(make_settings, start_worker, tm
 
 
 @pytest.mark.deep
-async def test_twenty_processes_keep_a_learned_limit_and_waste_less_than_without(make_settings, start_worker, tmp_path):
+async def test_ten_processes_keep_a_learned_limit_and_waste_less_than_without(make_settings, start_worker, tmp_path):
     file = tmp_path / "policies.toml"
     file.write_text(policy_text(300, 10))
     settings = make_settings(policy_file=file)
     start_worker(settings)
     arms: list[Arm] = ["nothing", "own", "learned", "stated"]
     nothing, own, learned, stated = await run(
-        settings, tmp_path, arms, processes=20, calls=300, period_s=10, demand=75, length_s=60
+        settings, tmp_path, arms, processes=10, calls=300, period_s=10, demand=75, length_s=60
     )
     assert learned.fullest(CONVERGES_S) <= MOST
     assert stated.fullest(after_s=3) <= MOST

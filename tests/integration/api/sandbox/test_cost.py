@@ -17,8 +17,9 @@ from switchgear_api.sandbox.process import ReaderEndedError, ReaderLimitError, R
 from switchgear_api.sandbox.readers import Readers
 from tests.support.deep import some
 from tests.support.engine import call, store_calls
+from tests.support.limits import FACTOR
 
-SECONDS, LATER_S = 1.0, 6.0  # the machine of the tests has other work
+SECONDS, LATER_S = 1.0 * FACTOR, 6.0 * FACTOR  # the machine of the tests has other work
 BOMBS = {
     "edit distance": "SELECT sum(editDistance(repeat(toString(number), 6000), repeat('b', 60000))) FROM numbers(200)",
     "edit distance of one row": "SELECT arraySum(arrayMap(x -> editDistance(repeat('a', 60000), repeat('b', 60000)), range(100)))",

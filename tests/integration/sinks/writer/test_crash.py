@@ -33,8 +33,8 @@ from tests.support.sinking import (
     until,
 )
 
-EVENTS = 120_000
-KILLS = 8
+EVENTS = 60_000
+KILLS = 5
 BAD_EVERY = 5_000
 
 
