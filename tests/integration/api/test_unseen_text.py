@@ -11,6 +11,7 @@ from switchgear_cli.main import run
 from switchgear_schemas.circuit import Cause, Circuit
 from tests.support.deep import some
 from tests.support.engine import call, store_calls, store_circuits
+from tests.support.table import table
 from tests.support.unseen import HOSTILE, unseen
 
 HIDDEN = "mcp:pay\u200b"
@@ -76,14 +77,18 @@ READS = [
 ]
 
 
-@pytest.mark.parametrize("arguments", some(READS, 2), ids=range(len(READS)))
 @pytest.mark.parametrize("columns", some(["", "100"], 1))
-def test_no_invisible_character_reaches_the_reader_of_any_command(arguments, columns, filled, capsys, monkeypatch):
+def test_no_invisible_character_reaches_the_reader_of_any_command(columns, filled, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
-    run(arguments)
-    captured = capsys.readouterr()
-    assert captured.out + captured.err
-    assert not unseen(captured.out + captured.err)
+
+    @table("arguments", READS)
+    def check(arguments):
+        run(arguments)
+        captured = capsys.readouterr()
+        assert captured.out + captured.err
+        assert not unseen(captured.out + captured.err)
+
+    check()
 
 
 @pytest.mark.parametrize(

@@ -42,38 +42,43 @@ async def read_all(settings, count):
     return values
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize("end", ["kill", "stop"])
-async def test_a_restarted_broker_has_its_data(broker, end):
-    broker.start()
-    settings = settings_of(broker)
+async def write(settings):
     await ensure_topics(settings)
     async with AIOKafkaProducer(**settings.kafka.options(), acks="all") as producer:
         for number in range(10):
             await producer.send_and_wait(settings.topics.circuits, str(number).encode(), key=b"k")
-    getattr(broker, end)()
-    assert broker.pid is None
-    broker.start()
+
+
+async def assert_written(settings):
     assert await read_all(settings, 10) == [str(number).encode() for number in range(10)]
     assert {report.status for report in await ensure_topics(settings)} == {"ok"}
 
 
 @pytest.mark.deep
-def test_a_stopped_broker_leaves_no_process_and_stopping_again_is_harmless(broker):
+async def test_a_killed_broker_has_its_data_when_it_starts_again(broker):
     broker.start()
+    await write(settings_of(broker))
+    broker.kill()
+    assert broker.pid is None
+    broker.start()
+    await assert_written(settings_of(broker))
+
+
+@pytest.mark.deep
+async def test_a_broker_that_is_stopped_leaves_no_process_and_its_data_serve_under_another_port(broker, tmp_path):
+    broker.start()
+    with pytest.raises(RuntimeError, match="runs already"):
+        broker.spawn()
+    await write(settings_of(broker))
     pid = broker.pid
     broker.stop()
     assert not psutil.pid_exists(pid)
     assert broker.pid is None
-    broker.stop()
-
-
-@pytest.mark.deep
-def test_the_same_data_serve_under_another_port(broker, tmp_path):
-    broker.start()
-    broker.stop()
+    broker.stop()  # again: nothing happens
+    assert "Kafka Server started" in broker.log_file.read_text()
+    assert (broker.data_dir / "kafka.out").read_text() == "", "Java says nothing"
     with LocalKafka(tmp_path / "kafka", any_free_port()) as moved:
-        assert brokers_online("127.0.0.1", moved.port) == 1
+        await assert_written(settings_of(moved))
 
 
 def test_kill_9_of_the_parent_leaves_no_java(tmp_path):
@@ -140,28 +145,17 @@ def test_a_broker_that_does_not_serve_in_time_is_ended(tmp_path):
 
 
 @pytest.mark.deep
-def test_a_format_that_was_interrupted_is_done_again(broker):
+def test_a_format_that_was_interrupted_is_done_again_and_a_developers_environment_does_not_matter(broker, monkeypatch):
     broker.data_dir.mkdir(parents=True)
     half = broker.data_dir / "log.formatting"
     half.mkdir()
     (half / "meta.properties").write_text("half a line")
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    monkeypatch.setenv("KAFKA_OPTS", "-Xmx1m")
+    monkeypatch.setenv("PATH", os.devnull)
     broker.start()
     assert not half.exists()
-
-
-@pytest.mark.deep
-def test_a_running_broker_is_not_started_twice(broker):
-    broker.start()
-    with pytest.raises(RuntimeError, match="runs already"):
-        broker.spawn()
-
-
-@pytest.mark.deep
-def test_the_log_goes_to_its_file_and_java_says_nothing(broker):
-    broker.start()
-    broker.stop()
-    assert "Kafka Server started" in broker.log_file.read_text()
-    assert (broker.data_dir / "kafka.out").read_text() == ""
+    assert brokers_online("127.0.0.1", broker.port) == 1
 
 
 def test_a_port_without_a_broker_does_not_answer():
@@ -173,12 +167,3 @@ def test_a_port_without_a_broker_does_not_answer():
         began = time.monotonic()
         assert brokers_online("127.0.0.1", port, 0.3) == 0
         assert time.monotonic() - began < 5
-
-
-@pytest.mark.deep
-def test_the_environment_of_a_developer_does_not_matter(broker, monkeypatch):
-    monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    monkeypatch.setenv("KAFKA_OPTS", "-Xmx1m")
-    monkeypatch.setenv("PATH", os.devnull)
-    broker.start()
-    assert brokers_online("127.0.0.1", broker.port) == 1

@@ -253,7 +253,7 @@ def busy_machine() -> Iterator[None]:
     ("busy", "times"),
     [
         pytest.param(False, 3, id="on a quiet machine"),
-        pytest.param(True, 20, id="on a busy machine, often", marks=pytest.mark.deep),
+        pytest.param(True, 8, id="on a busy machine, often", marks=pytest.mark.deep),
     ],
 )
 def test_every_call_of_the_readme_arrives(settings: Settings, *, busy: bool, times: int, waits: str) -> None:

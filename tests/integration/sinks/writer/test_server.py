@@ -42,13 +42,13 @@ async def test_failures_that_pass_lose_and_double_nothing(
         await produce(there, load(500))
         await sink.until_committed(there)
         server.order(trouble)
-        await produce(there, load(4_000))
+        await produce(there, load(2_000))
         await until(lambda: failing(sink), "failing")
         await asyncio.sleep(1)
         assert sink.lag(there) > 0, "everyone can see it"
         server.order("ok")
         await sink.until_committed(there)
-        await assert_exact(sink.store, 4_500)
+        await assert_exact(sink.store, 2_500)
         await sink.until_caught_up(there)
         assert sink.metric("switchgear_sink_failing_partitions") == 0
 
@@ -107,7 +107,7 @@ async def test_a_sink_that_cannot_insert_holds_no_more_than_its_limit(
     )
     async with sinking(there, limits=tight) as sink:
         server.order("503")
-        await produce(there, load(20_000))
+        await produce(there, load(10_000))
         await until(lambda: failing(sink), "failing")
         await asyncio.sleep(2)
         one_poll_of_every_partition = 10_000 * 200
@@ -115,7 +115,7 @@ async def test_a_sink_that_cannot_insert_holds_no_more_than_its_limit(
         assert sink.writer.paused
         server.order("ok")
         await sink.until_committed(there)
-        await assert_exact(sink.store, 20_000)
+        await assert_exact(sink.store, 10_000)
         assert not sink.writer.paused
 
 
@@ -143,19 +143,19 @@ async def test_sink_that_slept_while_it_was_replaced_stores_nothing_twice(there:
     async with sinking(there, limits=PATIENT) as survivor:
         with switchgear("sink", log=tmp_path / "sleeper.log", settings=slow) as sleeper:
             await asyncio.to_thread(sleeper.wait_for_output, "partitions assigned")
-            producing = asyncio.create_task(produce(there, load(40_000)))
+            producing = asyncio.create_task(produce(there, load(20_000)))
             await survivor.until_count(3_000)
             sleeper.process.send_signal(signal.SIGSTOP)
             try:
                 await producing
                 await survivor.until_committed(there)
-                await assert_exact(survivor.store, 40_000)
+                await assert_exact(survivor.store, 20_000)
             finally:
                 sleeper.process.send_signal(signal.SIGCONT)
             await produce(there, load(2_000))
             await survivor.until_committed(there)
             await asyncio.sleep(3)
-            await assert_exact(survivor.store, 42_000)
+            await assert_exact(survivor.store, 22_000)
             assert await asyncio.to_thread(sleeper.terminate) == 0
 
 
@@ -168,12 +168,12 @@ async def test_a_sink_that_is_killed_hands_over_in_the_middle_of_a_batch(
     async with sinking(there, limits=PATIENT) as survivor:
         with switchgear("sink", log=tmp_path / "doomed.log", settings=slow) as doomed:
             await asyncio.to_thread(doomed.wait_for_output, "partitions assigned")
-            producing = asyncio.create_task(produce(there, load(40_000)))
+            producing = asyncio.create_task(produce(there, load(20_000)))
             await survivor.until_count(3_000)
             doomed.kill9()
         await producing
         await survivor.until_committed(there)
-        await assert_exact(survivor.store, 40_000)
+        await assert_exact(survivor.store, 20_000)
 
 
 async def test_a_sink_for_a_server_serves_its_state_and_the_api_runs_beside_it(there: Settings, tmp_path: Path) -> None:
