@@ -13,7 +13,10 @@ from switchgear_schemas.health import SystemHealthReport, ToolHealthReport
 from switchgear_schemas.settings import Settings
 from tests.support.engine import call, store_calls, store_circuits
 
-NOW = datetime.now(UTC).replace(microsecond=0)
+
+def now() -> datetime:
+    """Return the time of the test. A constant would have that of the collection, an hour earlier at the end of a long run."""
+    return datetime.now(UTC).replace(microsecond=0)
 
 
 @pytest.fixture
@@ -37,7 +40,7 @@ def circuit(state="open", version=2, circuit_id="search", **fields):
             "previous_state": "closed",
             "version": version,
             "generation": version,
-            "changed_at": NOW,
+            "changed_at": now(),
             "cause": Cause(rule="cusum", value=12.5, threshold=12.0),
             "counts": Counts(calls=10, failed=9),
         }
@@ -72,7 +75,7 @@ async def test_stored_route_answers_the_number_of_events(api, store):
 
 
 async def test_errors_and_stored_say_when_the_newest_event_came_of_the_tenant_asked_for(api, store):
-    old, new = NOW - timedelta(hours=3), NOW - timedelta(minutes=2)
+    old, new = now() - timedelta(hours=3), now() - timedelta(minutes=2)
     await store_calls(
         store, [{**call("search", tenant=whose), "kafka_timestamp": at} for whose, at in (("acme", old), ("zeta", new))]
     )
@@ -84,7 +87,7 @@ async def test_errors_and_stored_say_when_the_newest_event_came_of_the_tenant_as
 
 
 async def test_tools_are_a_system_health_report_of_the_hours_asked_for(api, store):
-    await store_calls(store, [call("search", at=NOW - timedelta(hours=3))] * 5)
+    await store_calls(store, [call("search", at=now() - timedelta(hours=3))] * 5)
     assert (await api.get("/v1/tools")).json()["tool_reports"][0]["status"] == "unknown"
     content = (await api.get("/v1/tools?hours=6")).json()
     assert content.pop("hours") == 6
@@ -111,18 +114,18 @@ async def test_tool_without_calls_is_not_found(api):
 
 
 async def test_circuits_are_their_latest_records_with_the_opens_of_a_day(api, store):
-    yesterday = NOW - timedelta(hours=25)
+    soon, yesterday = now() + timedelta(seconds=60), now() - timedelta(hours=25)
     await store_circuits(
         store,
         [
             circuit("open", 1, changed_at=yesterday),
             circuit("closed", 2, changed_at=yesterday, previous_state="half_open"),
-            circuit("open", 3, open_until=NOW + timedelta(seconds=60)),
+            circuit("open", 3, open_until=soon),
         ],
     )
     found = (await api.get("/v1/circuits")).json()["circuits"]["search"]
     assert (found["state"], found["version"], found["opens"]) == ("open", 3, 1)
-    assert datetime.fromisoformat(found["open_until"]) == NOW + timedelta(seconds=60)
+    assert datetime.fromisoformat(found["open_until"]) == soon
     assert datetime.fromisoformat(found["last_closed_at"]) == yesterday
     assert found["cause"]["rule"] == "cusum"
     assert found["counts"]["failed"] == 9
@@ -145,7 +148,7 @@ async def test_slow_calls_and_errors_are_executions(api, store):
         [
             call("a", execution_time_ms=6000),
             call("b", "timeout", execution_time_ms=9000, error_message="late"),
-            call("a", "error", NOW - timedelta(hours=2), execution_time_ms=7000),
+            call("a", "error", now() - timedelta(hours=2), execution_time_ms=7000),
         ],
     )
     slow = (await api.get("/v1/slow?threshold_ms=6500")).json()["executions"]
@@ -312,7 +315,7 @@ LOCAL = {
 
 
 def refusal(tool="search", **fields):
-    half_a_minute_ago = datetime.now(UTC) - timedelta(seconds=30)  # NOW is the time of collection: minutes earlier
+    half_a_minute_ago = datetime.now(UTC) - timedelta(seconds=30)
     given = {"at": half_a_minute_ago, "emitter_id": "p1", "service": "planner", "metadata": LOCAL}
     return call(tool, "rejected", **given | fields)
 
@@ -338,7 +341,7 @@ async def test_circuits_that_processes_opened_are_apart_from_the_fleets(api, sto
 
 
 async def test_local_circuits_of_another_tool_are_left_out(api, store):
-    await store_calls(store, [refusal("other"), call("search", at=NOW)])
+    await store_calls(store, [refusal("other"), call("search", at=now())])
     assert (await api.get("/v1/circuits?tool=search")).json()["local_circuits"] == []
     assert (await api.get("/v1/tools/search")).json()["local_circuits"] == []
 

@@ -29,7 +29,7 @@ OPENED = TransitionLine(
 CLOSED = TransitionLine(
     datetime(2026, 1, 2, 3, 5, 5, tzinfo=UTC), "mcp:a:b", "half_open", "closed", "the probe call succeeded"
 )
-NEWEST = (datetime.now(UTC) - timedelta(hours=3)).isoformat()
+NEWEST = (datetime.now(UTC) - timedelta(days=3)).isoformat()
 STATUS = UpStatus(
     api_url="http://127.0.0.1:8620",
     gateway_url="http://127.0.0.1:8622",
@@ -67,7 +67,7 @@ def test_the_frame_shows_addresses_components_circuits_and_the_last_changes():
         "2 open",
         "0 half-open",
         "9 closed",
-        "12,345 events stored, the newest 3 h ago",
+        "12,345 events stored, the newest 3 d ago",
         "closed → open",
         "8 of the last 8 calls failed",
         "half_open → closed",
