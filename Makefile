@@ -11,7 +11,6 @@ PROCESSES ?= 3
 # Some images forbid byte code. Then each process compiles everything that it imports: 5 s instead of 1 s.
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL = $(BIN)/python -m uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt
-PYTEST = $(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder --numprocesses
 
 .PHONY: setup up check test test-all lint docs adapters bench chaos fuzz schemas requirements release pin-images clean
 
@@ -30,7 +29,7 @@ test: setup
 
 ## test-all: test's tests, frameworks, the browser, chaos, fuzzers, load, many examples of each property: about forty minutes (ARGS="tests/chaos" to choose)
 test-all: setup
-	$(PYTEST)=$(PROCESSES) -m '' $(ARGS)
+	$(BIN)/python -m pytest --dist=loadfile --no-loadscope-reorder --numprocesses=$(PROCESSES) -m '' $(ARGS)
 
 ## lint: ruff and mypy
 lint: setup

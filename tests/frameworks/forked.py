@@ -13,8 +13,8 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from tests.frameworks.proxies import ROOT
-from tests.support.warm import Server
+from tests.frameworks import proxies
+from tests.support.warm import REQUEST_BYTES, Server
 
 _IMPORTED: Final = (
     "fastmcp.server.dependencies",
@@ -31,12 +31,11 @@ _IMPORTED: Final = (
     "uvicorn.lifespan.on",
     "uvicorn.protocols.http.h11_impl",
 )
-_REQUEST_BYTES: Final = 1 << 20
 _folder: Final = tempfile.TemporaryDirectory()
 _address: Final = str(Path(_folder.name) / "forks")
-_START: Final = (sys.executable, "-S", "-E", str(ROOT / "tests/frameworks/start_forked.py"), _address)
-PATIENT: Final = (*_START, str(ROOT / "tests/frameworks/patient.py"), "mcp-proxy")
-SMALL: Final = (*_START, str(ROOT / "tests/frameworks/servers/small.py"))
+_START: Final = (sys.executable, "-S", "-E", str(proxies.ROOT / "tests/frameworks/start_forked.py"), _address)
+PATIENT: Final = (*_START, *proxies.PATIENT[1:])
+SMALL: Final = (*_START, *proxies.SMALL[1:])
 
 
 def _pass_on(listening: socket.socket) -> None:
@@ -44,7 +43,7 @@ def _pass_on(listening: socket.socket) -> None:
     while True:
         asks, _ = listening.accept()
         with asks:
-            request, files, _, _ = socket.recv_fds(asks, _REQUEST_BYTES, 3)
+            request, files, _, _ = socket.recv_fds(asks, REQUEST_BYTES, 3)
             server.pass_on(request, [asks.fileno(), *files])
         for file in files:
             os.close(file)

@@ -30,6 +30,7 @@ def main(address: str, *program: str) -> int:
 if __name__ == "__main__":
     code = main(*sys.argv[1:])
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL) if -code != signal.SIGKILL else None
+        if code != -signal.SIGKILL:  # which has no handler
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     sys.exit(code)

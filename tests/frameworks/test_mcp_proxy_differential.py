@@ -264,21 +264,20 @@ async def test_a_server_answers_the_same_over_both_transports_in_the_newest_vers
     passed = [f"--env={variable}" for variable in env]
     folder = Path(places["folder"])
     handshake: list[Members] = []
-    for version in (older, HANDSHAKES[-1], MODERN):
+    for version, at_stdio in ((older, stdio), (HANDSHAKES[-1], not stdio), (MODERN, stdio)):
         fresh(server, folder)
         async with over_stdio(command, env) as wire:
             direct, notes = await conversation(wire, version, asked), wire.others
         as_before, handshake = (handshake, direct) if version == MODERN else ((), direct)
         fresh(server, folder)
-        over_http_now = stdio == (version == HANDSHAKES[-1])
-        if over_http_now:
-            in_front = (*PATIENT, "--name", "x", "--http", "127.0.0.1:0", *passed, "--", *command)
-            async with running(in_front, SERVES, env) as found, over_http(found[1]) as wire:
-                check(direct, await conversation(wire, version, asked), f"{version} over HTTP", as_before)
-        else:
+        if at_stdio:
             async with over_stdio((*PATIENT, "--name", "x", *passed, "--", *command), env) as wire:
                 check(direct, await conversation(wire, version, asked), f"{version} over stdio", as_before)
                 assert as_before or sorted(map(str, wire.others)) == sorted(map(str, notes))
+        else:
+            in_front = (*PATIENT, "--name", "x", "--http", "127.0.0.1:0", *passed, "--", *command)
+            async with running(in_front, SERVES, env) as found, over_http(found[1]) as wire:
+                check(direct, await conversation(wire, version, asked), f"{version} over HTTP", as_before)
 
 
 async def test_a_server_at_an_address_answers_the_same_over_both_transports_in_all_versions(places):

@@ -116,7 +116,7 @@ SHOWN = (
 
 
 @needs_node
-@pytest.mark.parametrize("era", ["legacy", "modern"])  # over standard streams and over HTTP: each start of it takes 3 s
+@pytest.mark.parametrize("era", ["legacy", "modern"])  # over standard streams and over HTTP
 async def test_the_inspector_shows_the_same_with_and_without_the_proxy(era, node_folder, tmp_path):
     modules, port = node_folder / "node_modules", any_free_port()
     inspector = (

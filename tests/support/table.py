@@ -18,7 +18,7 @@ def table(
         rows: The values: a tuple each, or one value where there is one name. ``pytest.param`` may name a row.
         ids: Names of the rows, or a function that returns the name of a value.
 
-    The test can't have fixtures of its own: all rows would share them.
+    All rows share the test's fixtures.
     """
     wanted = [each.strip() for each in names.split(",")] if isinstance(names, str) else list(names)
     cases = [_case(row, wanted) for row in rows]

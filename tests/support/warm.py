@@ -70,7 +70,7 @@ _IMPORTED: Final = (
 _PR_SET_PDEATHSIG: Final = 1  # <linux/prctl.h>
 _FOLLOWED: Final = ("PYTHONUNBUFFERED", "PYTHONFAULTHANDLER")
 """Variables of interpreters that a forked process follows, too."""
-_REQUEST_BYTES: Final = 1 << 20
+REQUEST_BYTES: Final = 1 << 20
 
 
 class Forked:
@@ -140,13 +140,17 @@ class Server:
     ) -> Forked:
         ours, theirs = socket.socketpair()
         with theirs:
-            request = request_of(arguments, environment, folder or Path.cwd())
-            self.pass_on(request, [theirs.fileno(), *files])
+            request = {
+                "arguments": list(arguments),
+                "environment": dict(environment),
+                "folder": str(folder or Path.cwd()),
+            }
+            self.pass_on(json.dumps(request).encode(), [theirs.fileno(), *files])
         return Forked(arguments, ours)
 
     def pass_on(self, request: bytes, files: Sequence[int]) -> None:
         """Let it fork. ``files``: a socket, which is told the process's number and then how it ended, and standard streams."""
-        assert len(request) < _REQUEST_BYTES
+        assert len(request) < REQUEST_BYTES
         with self._lock:
             if self._control is None or self._owner != os.getpid():
                 self._start()
@@ -176,11 +180,6 @@ class Server:
 
 
 _server: Final = Server(_IMPORTED)
-
-
-def request_of(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> bytes:
-    """Return what the process is told that forks."""
-    return json.dumps({"arguments": list(arguments), "environment": dict(environment), "folder": str(folder)}).encode()
 
 
 def can_fork(environment: Mapping[str, str]) -> bool:
@@ -235,7 +234,7 @@ def _serve(control: socket.socket) -> dict[str, Any] | None:
             _reap(running)
             if control not in {key.fileobj for key, _ in waiting.select(0)}:  # a child may have ended just now
                 continue
-            data, files, _, _ = socket.recv_fds(control, _REQUEST_BYTES, 4)
+            data, files, _, _ = socket.recv_fds(control, REQUEST_BYTES, 4)
             if not data:
                 break
             told = socket.socket(fileno=files[0])

@@ -78,17 +78,13 @@ READS = [
 
 
 @pytest.mark.parametrize("columns", some(["", "100"], 1))
-def test_no_invisible_character_reaches_the_reader_of_any_command(columns, filled, capsys, monkeypatch):
+@table("arguments", READS)
+def test_no_invisible_character_reaches_the_reader_of_any_command(arguments, columns, filled, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
-
-    @table("arguments", READS)
-    def check(arguments):
-        run(arguments)
-        captured = capsys.readouterr()
-        assert captured.out + captured.err
-        assert not unseen(captured.out + captured.err)
-
-    check()
+    run(arguments)
+    captured = capsys.readouterr()
+    assert captured.out + captured.err
+    assert not unseen(captured.out + captured.err)
 
 
 @pytest.mark.parametrize(

@@ -111,12 +111,20 @@ def inserted(first: int, last: int, stamp: int = NOON_MS) -> str:
     return f"insert executions:3={first}-{last}:{stamp}"
 
 
+async def idle(assignment: Assignment) -> None:
+    """Wait until the writer has noticed that its commit is done: a little later than the commit itself."""
+    async with asyncio.timeout(5):
+        while any(each.busy for each in assignment.partitions.values()):  # noqa: ASYNC110 - no event says so
+            await asyncio.sleep(0.001)
+
+
 async def test_a_batch_is_named_then_inserted_then_done() -> None:
     world = World()
     async with writing(world) as assignment:
         assignment.feed(HERE, records(b"a", b"b"))
         await world.until(3)
         assert world.said == [named(0, 1), inserted(0, 1), "commit 3:2"]
+        await idle(assignment)
         assert assignment.partitions[HERE].landed == 2
         assert assignment.held_bytes == 0
 
@@ -245,6 +253,7 @@ async def test_a_range_that_was_named_before_keeps_its_name_and_goes_first() -> 
             "commit 3:6",
         ]
         assert world.inserted == [[0, 1, 2, 3], [4, 5]]
+        await idle(assignment)
         assert assignment.unfinished == 0
 
 
@@ -260,6 +269,7 @@ async def test_a_batch_of_several_partitions_is_replayed_whole_by_the_owner_of_o
             "commit 4:7",
         ]
         assert world.inserted == [[0, 1, 5, 6]]
+        await idle(assignment)
         assert assignment.partitions[THERE].landed == 7
 
 
@@ -366,13 +376,6 @@ async def test_records_missing_in_the_log_are_counted() -> None:
         assert len(assignment.feed(HERE, records(b"a", first=50))) == 0, "the first offset is not a gap"
         assert len(assignment.feed(HERE, records(b"b", first=51))) == 0
         assert assignment.feed(HERE, records(b"c", first=60)) == range(52, 60)
-
-
-async def idle(assignment: Assignment) -> None:
-    """Wait until the writer has noticed that its commit is done: a little later than the commit itself."""
-    async with asyncio.timeout(5):
-        while any(each.busy for each in assignment.partitions.values()):  # noqa: ASYNC110 - no event says so
-            await asyncio.sleep(0.001)
 
 
 async def test_offsets_without_a_record_at_the_end_of_the_log_are_committed() -> None:
