@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from switchgear_api.console.update_vendor import HERE as CONSOLE
-from tests.support.kafka import once_a_run
+from tests.support.npm import install_locked
 
 _PACKAGES: Final = CONSOLE / "node_modules"
 CHROMIUM: Final = "/usr/bin/chromium"
@@ -87,17 +85,5 @@ class Window:
 
 def axe_script() -> str:
     """Return the source of axe-core, which finds problems of accessibility. Skip the test without npm."""
-    install_packages()
+    install_locked(CONSOLE)
     return (_PACKAGES / "axe-core" / "axe.min.js").read_text()
-
-
-def install_packages() -> None:
-    """Install what the console's lock file names, once a run. Skip the test without npm."""
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("Node.js is not installed")
-    with once_a_run("packages-of-the-console") as stamp:
-        if not stamp.exists():
-            command = [npm, "ci", "--no-audit", "--no-fund"]
-            subprocess.run(command, cwd=CONSOLE, check=True, capture_output=True, timeout=400)
-            stamp.touch()

@@ -135,6 +135,24 @@ def once_a_run(name: str) -> Iterator[Path]:
         yield path
 
 
+def own_kafka(folder: Path, port: int) -> LocalKafka:
+    """Return a broker of a test's own with its data in ``folder``. The test starts it."""
+    copy_formatted(folder)
+    return LocalKafka(folder, port)
+
+
+def copy_formatted(folder: Path) -> None:
+    """Give a new broker the data of an empty one, which are made once a run: that takes a Java process."""
+    if not in_a_run() or (folder / "log").exists():
+        return
+    with once_a_run("kafka-formatted") as made:
+        if not made.exists():
+            new = LocalKafka(made.with_suffix(".new"), any_free_port())
+            new.prepare()
+            new.data_dir.rename(made)
+    shutil.copytree(made / "log", folder / "log")
+
+
 def _keep(folder: Path, run: int) -> None:
     """Run a broker until SIGTERM, or until the run has ended."""
     asked = threading.Event()

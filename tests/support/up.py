@@ -14,6 +14,7 @@ from typing import Any, Self
 import psutil
 
 from switchgear_cli.local.ports import hold_port, hold_reserved, port_of
+from tests.support.kafka import copy_formatted
 from tests.support.limits import READY_S
 from tests.support.processes import run, switchgear
 
@@ -28,17 +29,26 @@ class Up:
         flags: More flags of ``switchgear up``.
         extra: More variables of its environment, which its commands have too.
         default_api: Serve the API at its default port, where a command of another test that names no system would find it.
+        first_start: Make everything that a first start makes. Otherwise the broker's data are a copy, made once a run.
     """
 
     def __init__(
-        self, folder: Path, *flags: str, extra: Mapping[str, str] | None = None, default_api: bool = False
+        self,
+        folder: Path,
+        *flags: str,
+        extra: Mapping[str, str] | None = None,
+        default_api: bool = False,
+        first_start: bool = False,
     ) -> None:
         self.folder = folder
         self._flags = flags
         self._extra = dict(extra or {})
         self._default_api = default_api
+        self._first_start = first_start
 
     def __enter__(self) -> Self:
+        if not self._first_start:
+            copy_formatted(self.folder / "kafka")
         with ExitStack() as stack:
             command = ["up", "--data-dir", str(self.folder), *self._flags]
             if not self._default_api:

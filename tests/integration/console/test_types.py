@@ -5,14 +5,14 @@ import subprocess
 import pytest
 
 from switchgear_api.console.update_vendor import HERE as CONSOLE
-from tests.support.browser import install_packages
+from tests.support.npm import install_locked
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def packages():
-    install_packages()
+    install_locked(CONSOLE)
 
 
 @pytest.mark.parametrize("script", ["types", "format:check"])

@@ -38,7 +38,7 @@ def token():
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
     """One system for several tests, the last of which stops it."""
-    with Up(tmp_path_factory.mktemp("up") / "data", "--no-demo") as up:
+    with Up(tmp_path_factory.mktemp("up") / "data", "--no-demo", first_start=True) as up:
         yield up
 
 

@@ -12,12 +12,12 @@ import pytest
 from switchgear import BreakerPolicy, CircuitFollower, Permit, Rejection, Switchgear
 from switchgear.follower.view import UNAVAILABLE
 from switchgear.telemetry.hooks import CircuitChange, FunctionHooks
-from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import load_settings
 from tests.integration.producers.circuits import circuit, publish
 from tests.support import waiting
+from tests.support.kafka import own_kafka
 
 until = functools.partial(waiting.until, seconds=60)
 
@@ -34,7 +34,7 @@ def test_every_value_of_on_state_unavailable_holds_until_the_broker_is_back(
     monkeypatch.setitem(CircuitFollower.__init__.__kwdefaults__, "fetch_wait_s", 0.5)
     port = any_free_port()
     settings = load_settings(kafka_bootstrap_servers=f"127.0.0.1:{port}", topic_prefix="away.", topic_partitions=4)
-    broker = LocalKafka(tmp_path / "kafka", port)
+    broker = own_kafka(tmp_path / "kafka", port)
     changes: list[CircuitChange] = []
     with ExitStack() as stack:
         known, local, deny = (

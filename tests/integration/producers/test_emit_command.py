@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import load_settings
 from tests.integration.producers.circuits import executions
+from tests.support.kafka import own_kafka
 from tests.support.processes import environment, run, switchgear
 
 
@@ -181,7 +181,7 @@ def test_a_broker_that_goes_away_ends_emit_with_the_number_of_acknowledged_event
     settings = load_settings(kafka_bootstrap_servers=f"127.0.0.1:{port}", topic_prefix="away.", topic_partitions=4)
     path = tmp_path / "calls.jsonl"
     path.write_bytes(lines(400, step=0.5))
-    with LocalKafka(tmp_path / "kafka", port):
+    with own_kafka(tmp_path / "kafka", port):
         asyncio.run(ensure_topics(settings))
         child = switchgear(
             "emit", str(path), "--speed", "10", "--timeout", "3", log=tmp_path / "emit.log", settings=settings
@@ -194,7 +194,7 @@ def test_a_broker_that_goes_away_ends_emit_with_the_number_of_acknowledged_event
     output = child.output()
     assert "Kafka has acknowledged nothing for 3 s" in output
     assert "not acknowledged" in output
-    with LocalKafka(tmp_path / "kafka", port):
+    with own_kafka(tmp_path / "kafka", port):
         count = len(log(settings))
     acknowledged = int(output.split(" sent, ")[1].split(" acknowledged")[0].replace(",", ""))
     assert 0 < acknowledged <= count

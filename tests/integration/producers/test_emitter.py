@@ -14,7 +14,6 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from switchgear import Emitter, Event, Switchgear, SwitchgearError
-from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.execution import ToolExecution
@@ -24,6 +23,7 @@ from switchgear_schemas.settings import load_settings
 from tests.integration.producers.circuits import eventually
 from tests.support.deep import some
 from tests.support.delivered import assert_each_arrived, assert_each_once, assert_in_order, number_of
+from tests.support.kafka import own_kafka
 
 
 @pytest.fixture
@@ -326,7 +326,7 @@ def test_a_broker_that_starts_late_and_restarts_gets_every_event_in_order_with_c
     producer.start()
     try:
         time.sleep(0.5)
-        broker = LocalKafka(tmp_path / "kafka", port)
+        broker = own_kafka(tmp_path / "kafka", port)
         broker.start()
         try:
             asyncio.run(ensure_topics(settings))

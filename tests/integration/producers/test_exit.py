@@ -14,6 +14,7 @@ from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import Settings, load_settings
+from tests.support.kafka import own_kafka
 from tests.support.processes import python
 from tests.support.spooling import left_in
 
@@ -50,7 +51,7 @@ def frozen(tmp_path: Path) -> Iterator[tuple[LocalKafka, Settings]]:
     settings = load_settings(
         kafka_bootstrap_servers=f"127.0.0.1:{port}", topic_prefix="exit.", topic_partitions=4
     )  # fmt: skip
-    broker = LocalKafka(tmp_path / "kafka", port)
+    broker = own_kafka(tmp_path / "kafka", port)
     broker.start()
     try:
         asyncio.run(ensure_topics(settings))

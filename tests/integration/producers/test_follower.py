@@ -14,6 +14,7 @@ from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import load_settings
 from tests.integration.producers.circuits import circuit, eventually, publish
+from tests.support.kafka import own_kafka
 from tests.support.raw_batches import RawRecord, batch, compressed, payload, produce_raw
 
 
@@ -111,7 +112,7 @@ def test_a_broker_that_comes_later_goes_away_and_loses_its_data_is_followed_all_
         time.sleep(0.5)
         assert not follower.loaded
         assert follower.status().last_error
-        with LocalKafka(tmp_path / "first", port):
+        with own_kafka(tmp_path / "first", port):
             asyncio.run(ensure_topics(settings))
             asyncio.run(
                 publish(
@@ -122,10 +123,10 @@ def test_a_broker_that_comes_later_goes_away_and_loses_its_data_is_followed_all_
             asyncio.run(eventually(lambda: len(follower.table.views) == 2))
         time.sleep(0.5)
         assert follower.table.views["a"].version == 5, "the last known state stays"
-        with LocalKafka(tmp_path / "first", port):
+        with own_kafka(tmp_path / "first", port):
             asyncio.run(publish(settings, circuit("a", "closed", 6)))
             asyncio.run(eventually(lambda: follower.table.views["a"].version == 6, 60))
-        with LocalKafka(tmp_path / "second", port):
+        with LocalKafka(tmp_path / "second", port):  # another cluster
             asyncio.run(ensure_topics(settings))
             asyncio.run(publish(settings, circuit("a", "closed", 1)))
             asyncio.run(eventually(lambda: (a := follower.table.views.get("a")) is not None and a.version == 1, 60))

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from switchgear import Emitter, Event, Switchgear
-from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import Settings, load_settings
 from switchgear_sinks.store import open_store
 from tests.support import waiting
 from tests.support.delivered import assert_each_arrived, assert_in_order, is_marked, metric_id_of, number_of
+from tests.support.kafka import own_kafka
 from tests.support.processes import python
 from tests.support.sinking import assert_exact, read_topic, sinking
 
@@ -36,7 +36,7 @@ class Away:
             clickhouse_url=f"chdb:{folder}/clickhouse",
         )  # fmt: skip
         self.spool = folder / "spool"
-        self.broker = LocalKafka(folder / "kafka", port)
+        self.broker = own_kafka(folder / "kafka", port)
         self._made = False
 
     def come(self) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import load_settings
 from switchgear_stream.inspect import read_rows, totals
+from tests.support.kafka import own_kafka
 from tests.support.stream import emit, eventually, recount
 
 
@@ -22,7 +22,7 @@ async def test_a_bounced_broker_costs_no_call_and_a_dead_one_is_waited_for_witho
     tmp_path: Path, start_worker
 ):
     port = any_free_port()
-    kafka = LocalKafka(tmp_path / "kafka", port)
+    kafka = own_kafka(tmp_path / "kafka", port)
     kafka.start()
     settings = load_settings(
         kafka_bootstrap_servers=kafka.bootstrap,
@@ -37,7 +37,7 @@ async def test_a_bounced_broker_costs_no_call_and_a_dead_one_is_waited_for_witho
         await emit(settings, calls)
         kafka.stop()
         await asyncio.sleep(1)
-        kafka = LocalKafka(tmp_path / "kafka", port)
+        kafka = own_kafka(tmp_path / "kafka", port)
         kafka.start()
         await emit(settings, calls)
 

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
 from switchgear_http.principal import Role
 from switchgear_http.tokens import new_token, with_token
-from tests.support.kafka import RunningKafka
+from tests.support.kafka import RunningKafka, own_kafka
 from tests.support.running_gateway import running_gateway
 
 TOKENS = {
@@ -26,7 +25,7 @@ TOKENS = {
 @pytest.fixture(scope="package")
 def broker(tmp_path_factory):
     """A broker that a test may freeze: ``broker.pid``."""
-    with LocalKafka(tmp_path_factory.mktemp("broker"), any_free_port()) as running:
+    with own_kafka(tmp_path_factory.mktemp("broker"), any_free_port()) as running:
         yield running
 
 

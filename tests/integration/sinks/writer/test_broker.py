@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from switchgear_cli.local.kafka import LocalKafka
 from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.settings import Settings, load_settings
 from switchgear_sinks.writer import writer as writer_module
-from tests.support.kafka import RunningKafka, unique_prefix
+from tests.support.kafka import RunningKafka, own_kafka, unique_prefix
 from tests.support.records import execution
 from tests.support.sinking import Message, assert_exact, dead_letters, produce, sinking
 
@@ -36,7 +35,7 @@ async def test_a_broker_that_goes_and_comes_back_loses_and_doubles_nothing(
         topic_partitions=2,
         clickhouse_url=f"chdb:{tmp_path}/clickhouse",
     )
-    with LocalKafka(tmp_path / "kafka", port) as broker:
+    with own_kafka(tmp_path / "kafka", port) as broker:
         await ensure_topics(settings)
         await produce(settings, [Message(execution()) for _ in range(2_000)])
         async with sinking(settings, instance_id=instance_id) as sink:
