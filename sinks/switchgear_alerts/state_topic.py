@@ -47,9 +47,18 @@ class StateTopic:
         )
 
     async def __aenter__(self) -> Self:
-        """Become the only writer."""
-        async with asyncio.timeout(_START_LIMIT_S):
-            await self._producer.start()
+        """Become the only writer.
+
+        Raises:
+            KafkaError: No broker answers.
+            TimeoutError: The broker did not let it write within the limit.
+        """
+        try:
+            async with asyncio.timeout(_START_LIMIT_S):
+                await self._producer.start()
+        except BaseException:
+            await self._producer.stop()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:

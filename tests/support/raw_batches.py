@@ -92,8 +92,8 @@ async def produce_raw(settings: Settings, topic: str, partition: int, batches: I
         AssertionError: the broker refused one.
     """
     producer = AIOKafkaProducer(**settings.kafka.options())
-    await producer.start()
     try:
+        await producer.start()
         await producer.partitions_for(topic)
         leader = producer.client.cluster.leader_for_partition(TopicPartition(topic, partition))
         offsets = []

@@ -88,8 +88,8 @@ class RangeReader:
 
     async def _read(self, topic: str, ranges: list[Range]) -> Replayed:
         consumer = AIOKafkaConsumer(**self._connection.options(), **self._options)
-        await consumer.start()
         try:
+            await consumer.start()
             guard(consumer)
             left = {TopicPartition(topic, each.partition): each for each in ranges}
             consumer.assign([*left])

@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 
 import pytest
-from aiokafka.errors import LeaderNotAvailableError
+from aiokafka.errors import KafkaConnectionError, LeaderNotAvailableError
 
 from switchgear_alerts.state_topic import StateTopic
 from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.topics import TopicNames
+from tests.support.left_open import none_left_open
 
 
 class Producer:
@@ -52,3 +53,9 @@ async def test_a_transaction_whose_records_are_all_written_is_committed(monkeypa
 async def test_a_record_that_is_not_written_fails_and_aborts_the_transaction(monkeypatch):
     with pytest.raises(LeaderNotAvailableError):
         await saved(monkeypatch, None, LeaderNotAvailableError())
+
+
+async def test_a_topic_that_no_broker_opens_leaves_no_connection():
+    with none_left_open(), pytest.raises(KafkaConnectionError):
+        async with StateTopic(KafkaConnection("127.0.0.1:1"), TopicNames()):
+            pass
