@@ -58,7 +58,7 @@ def test_two_processes_share_a_circuit_and_its_recovery_takes_exactly_the_permit
     for _ in range(3):
         with pytest.raises(ConnectionError):
             search()
-    until(lambda: "search" in other.circuits(), LIMIT_S)
+    until(lambda: all("search" in gear.circuits() for gear in (one, other)), LIMIT_S)
     with pytest.raises(CircuitOpenError) as refused:
         search()
     assert refused.value.rejection.source == "fleet"
