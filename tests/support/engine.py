@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.migrations import migrate
 from switchgear_sinks.store import Store, open_store
-from tests.support.kafka import in_a_run, once_a_run
+from tests.support.kafka import copy_of_the_runs, in_a_run
 
 TABLES = (
     "tool_metrics", "tool_errors", "tool_slow_calls", "tool_error_types_15m", "tool_caller_errors_15m",
@@ -46,11 +45,7 @@ def copy_migrated(folder: Path) -> None:
     if not in_a_run():
         _make_in_a_thread(folder)
         return
-    with once_a_run("clickhouse") as made:
-        if not made.exists():
-            _make_in_a_thread(made.with_suffix(".new"))
-            made.with_suffix(".new").rename(made)
-    shutil.copytree(made, folder, dirs_exist_ok=True, symlinks=True)
+    copy_of_the_runs("clickhouse", _make_in_a_thread, folder)
 
 
 def _make_in_a_thread(folder: Path) -> None:

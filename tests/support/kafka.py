@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,6 +135,16 @@ def once_a_run(name: str) -> Iterator[Path]:
         yield path
 
 
+def copy_of_the_runs(name: str, make: Callable[[Path], object], folder: Path) -> None:
+    """Copy to ``folder`` what ``make`` writes into a folder. It is made once a run."""
+    with once_a_run(name) as made:
+        if not made.exists():
+            new = made.with_suffix(".new")
+            make(new)
+            new.rename(made)
+    shutil.copytree(made, folder, dirs_exist_ok=True, symlinks=True)
+
+
 def own_kafka(folder: Path, port: int) -> LocalKafka:
     """Return a broker of a test's own with its data in ``folder``. The test starts it."""
     copy_formatted(folder)
@@ -142,15 +152,9 @@ def own_kafka(folder: Path, port: int) -> LocalKafka:
 
 
 def copy_formatted(folder: Path) -> None:
-    """Give a new broker the data of an empty one, which are made once a run: that takes a Java process."""
-    if not in_a_run() or (folder / "log").exists():
-        return
-    with once_a_run("kafka-formatted") as made:
-        if not made.exists():
-            new = LocalKafka(made.with_suffix(".new"), any_free_port())
-            new.prepare()
-            new.data_dir.rename(made)
-    shutil.copytree(made / "log", folder / "log")
+    """Give a new broker the data of an empty one: to make them takes a Java process."""
+    if in_a_run() and not (folder / "log").exists():
+        copy_of_the_runs("kafka-formatted", lambda new: LocalKafka(new, any_free_port()).prepare(), folder)
 
 
 def _keep(folder: Path, run: int) -> None:

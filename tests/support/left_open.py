@@ -1,4 +1,4 @@
-"""Kafka clients that nobody has closed."""
+"""A check that a test closes its Kafka clients."""
 
 from __future__ import annotations
 

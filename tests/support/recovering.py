@@ -9,8 +9,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from switchgear import Permit, Switchgear
 from switchgear.follower.follower import CircuitFollower
 from switchgear_schemas.settings import Settings
+from tests.support import waiting
 from tests.support.limits import HAPPEN_S
 from tests.support.processes import Child, python
 from tests.support.shared_tool import SharedTool
@@ -116,3 +118,15 @@ async def _recovery(follower: CircuitFollower, tool: SharedTool, probes: int) ->
     recovery = tool.mend(probes)
     await asyncio.wait_for(recovery.over.wait(), LIMIT_S)
     return recovery.probes, recovery.plain
+
+
+def two_probes(first: Switchgear, second: Switchgear, tool: str) -> list[Permit]:
+    """Ask in turn until there are two permits. A request just before the end of the wait gets no answer: it is repeated."""
+    probes: list[Permit] = []
+
+    def asked() -> bool:
+        probes.extend(answer for gear in (first, second) if isinstance(answer := gear.try_acquire(tool), Permit))
+        return len(probes) >= 2
+
+    waiting.until(asked, LIMIT_S, lambda: probes)
+    return probes

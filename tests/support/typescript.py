@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from tests.support.npm import install_locked, printed
 from tests.support.snippets import REPOSITORY
 
 SOURCE: Final = REPOSITORY / "producers" / "typescript"
@@ -32,11 +33,8 @@ def built_client() -> Path:
             shutil.rmtree(folder, ignore_errors=True)
             package = folder / "node_modules" / "@switchgear" / "client"
             shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns(*_LEFT_OUT))
-            for command in (["npm", "ci", "--no-audit", "--no-fund", "--prefer-offline"], ["npm", "run", "build"]):
-                done = subprocess.run(
-                    command, cwd=package, capture_output=True, text=True, timeout=_LIMIT_S, check=False
-                )
-                assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-3_000:]
+            install_locked(package)
+            printed(package, "npm", "run", "build")
             stamp.write_text(digest)
         return folder
 

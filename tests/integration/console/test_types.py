@@ -1,11 +1,9 @@
 """The scripts of the console's pages have right types, and their form is that of the formatter."""
 
-import subprocess
-
 import pytest
 
 from switchgear_api.console.update_vendor import HERE as CONSOLE
-from tests.support.npm import install_locked
+from tests.support.npm import install_locked, printed
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(600)]
 
@@ -17,15 +15,11 @@ def packages():
 
 @pytest.mark.parametrize("script", ["types", "format:check"])
 def test_scripts_of_the_console_pass(script):
-    done = subprocess.run(
-        ["npm", "run", "--silent", script], cwd=CONSOLE, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stdout[-5_000:] + done.stderr[-2_000:]
+    printed(CONSOLE, "npm", "run", "--silent", script)
 
 
 def test_script_and_styles_of_the_console_were_made_from_their_sources(tmp_path):
-    command = ["npm", "run", "--silent", "bundle", "--", f"--outdir={tmp_path}"]
-    subprocess.run(command, cwd=CONSOLE, check=True, timeout=300)
+    printed(CONSOLE, "npm", "run", "--silent", "bundle", "--", f"--outdir={tmp_path}")
     for name in ("console.js", "console.css"):
         assert (tmp_path / name).read_bytes() == (CONSOLE / "assets" / name).read_bytes(), (
             "run `npm run bundle` in sinks/switchgear_api/console"

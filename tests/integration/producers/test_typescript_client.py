@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -10,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.support.npm import install_locked
+from tests.support.npm import install_locked, printed
 from tests.support.snippets import REPOSITORY
 
 FOLDER = REPOSITORY / "producers" / "typescript"
@@ -21,34 +20,19 @@ pytestmark = [
 ]
 
 
-def printed(*command, timeout_s=280, extra=None):
-    """Run a command in the client's folder, and return what it printed. Fail with that if it fails."""
-    done = subprocess.run(
-        command,
-        cwd=FOLDER,
-        env=os.environ | (extra or {}),
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-5_000:] + done.stderr[-5_000:]
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def built():
     """The client and its tests, installed, checked for their form, and compiled: what `npm test` does first."""
     for folder in (FOLDER, FOLDER / "runtimes"):
         install_locked(folder)
-    printed("npm", "run", "pretest")
+    printed(FOLDER, "npm", "run", "pretest")
 
 
 @pytest.mark.deep
 @pytest.mark.usefixtures("built")
 def test_package_of_the_typescript_client_installs_builds_and_passes_its_tests():
     given = {"SWITCHGEAR_SCENARIOS": str(SCENARIOS)} if SCENARIOS.exists() else {}
-    shown = printed("npm", "test", "--ignore-scripts", extra=given)
+    shown = printed(FOLDER, "npm", "test", "--ignore-scripts", extra=given)
     assert re.search(r"^# fail 0$", shown, re.MULTILINE)
     if given:
         assert re.search(r"^# skipped 0$", shown, re.MULTILINE)
@@ -58,7 +42,7 @@ def test_package_of_the_typescript_client_installs_builds_and_passes_its_tests()
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("built")
 def test_packed_client_works_in_every_run_time_and_the_documentation_says_so():
-    shown = printed("node", "runtimes/matrix.mjs", timeout_s=800)
+    shown = printed(FOLDER, "node", "runtimes/matrix.mjs", timeout_s=800)
     rows = [line for line in shown.splitlines() if line.startswith("| ")]
     assert len(rows) == 7, shown
     page = (REPOSITORY / "docs" / "reference" / "typescript.md").read_text()

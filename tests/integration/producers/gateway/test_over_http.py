@@ -11,13 +11,13 @@ from collections import Counter
 import pytest
 
 from switchgear import BreakerPolicy, Switchgear
-from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas.headers import RESENT
 from switchgear_schemas.ids import mint_metric_id
 from tests.support.limits import HAPPEN_S
 from tests.support.processes import switchgear
+from tests.support.recovering import two_probes
 from tests.support.running_gateway import running_gateway
 from tests.support.sinking import read_topic
 from tests.support.waiting import until
@@ -28,6 +28,7 @@ LIMIT_S = HAPPEN_S
 WAIT_S = 5.0
 """Longer than the way of a record on a busy machine: later an open circuit lets a probe through."""
 PROBE_S = 1.0
+"""Then a request without an answer is repeated."""
 POLICY = f"""[default]
 consecutive_failures = 3
 minimum_reporters = 1
@@ -54,18 +55,6 @@ def worker(gateway_settings, tmp_path_factory):
 def state(gear, tool):
     view = gear.circuits().get(tool)
     return "closed" if view is None else view.state
-
-
-def two_probes(first, second, tool):
-    """Ask in turn until there are two permits. A request just before the end of the wait gets no answer: it is repeated."""
-    probes: list[Permit] = []
-
-    def asked():
-        probes.extend(answer for gear in (first, second) if isinstance(answer := gear.try_acquire(tool), Permit))
-        return len(probes) >= 2
-
-    until(asked, LIMIT_S, lambda: probes)
-    return probes
 
 
 def test_a_circuit_that_a_process_over_kafka_opens_is_refused_over_the_gateway_and_both_share_its_probes(

@@ -19,6 +19,7 @@ from switchgear.guard.rejections import Rejection
 from switchgear.over_http.follower import GatewayFollower
 from tests.support.gateway_contract import Answer, GatewayServer, circuit, fleet_of_now, gateway_server
 from tests.support.limits import HAPPEN_S
+from tests.support.recovering import two_probes
 from tests.support.table import table
 from tests.support.waiting import until
 
@@ -63,11 +64,7 @@ def test_two_processes_share_a_circuit_and_its_recovery_takes_exactly_the_permit
         search()
     assert refused.value.rejection.source == "fleet"
     time.sleep(WAIT_S)
-    probes: list[Permit] = []
-    deadline = time.monotonic() + LIMIT_S
-    while len(probes) < 2 and time.monotonic() < deadline:
-        answers = [gear.try_acquire("search") for gear in (one, other)]
-        probes += [answer for answer in answers if isinstance(answer, Permit)]
+    probes = two_probes(one, other, "search")
     assert [probe.lease_id is not None for probe in probes] == [True, True]
     assert isinstance(one.try_acquire("search"), Rejection)
     assert isinstance(other.try_acquire("search"), Rejection)
