@@ -92,6 +92,8 @@ def test_a_job_whose_task_group_fails_is_started_again_and_again(background):
 
     async def job():
         runs.append(1)
+        if len(runs) == 3:
+            await asyncio.sleep(3600)
         async with asyncio.TaskGroup() as group:
             group.create_task(asyncio.sleep(3600))
             group.create_task(fail())
