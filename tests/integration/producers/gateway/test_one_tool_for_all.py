@@ -109,7 +109,6 @@ class World:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def world(kafka, tmp_path_factory):
     await asyncio.to_thread(built_client)
-    await asyncio.to_thread(python_of, INSTRUMENTED)
     folder: Path = tmp_path_factory.mktemp("one-tool")
     policy = policy_text(PROBES, WAIT_S)
     held = policy_text(PROBES, HELD_S).replace("[default]", '[tools."held_*"]')

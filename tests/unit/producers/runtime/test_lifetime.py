@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable
 
@@ -10,6 +11,7 @@ import pytest
 
 from switchgear import CircuitChange, FunctionHooks, Switchgear
 from switchgear.telemetry.hooks import HookList
+from tests.support.limits import ANSWER_S
 from tests.support.waiting import until
 
 NO_BROKER = "127.0.0.1:1"
@@ -19,8 +21,10 @@ def dropping(hook: Callable[[Switchgear], object]) -> tuple[Switchgear, list[obj
     """Return a client that has lost events, what ``hook`` returned when it was called, and how long that took."""
     found: list[object] = []
     took: list[float] = []
+    called = threading.Event()
 
     def on_drop(_count: int) -> None:
+        assert called.wait(ANSWER_S)  # between a drop and the event that takes its place, the buffer is empty
         started = time.monotonic()
         try:
             found.append(hook(gear))
@@ -33,6 +37,7 @@ def dropping(hook: Callable[[Switchgear], object]) -> tuple[Switchgear, list[obj
     gear = Switchgear(NO_BROKER, buffer_size=1, hooks=[FunctionHooks(on_drop=on_drop)])
     for _ in range(5):
         gear.call("t", int)
+    called.set()
     until(lambda: bool(took))
     return gear, found, took
 
