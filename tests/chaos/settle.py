@@ -9,6 +9,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from tests.chaos.stage import PARTITIONS, PREFIX, Stage
+from tests.support.limits import ANSWER_S
 
 LIMIT_S = 240.0
 """Longest wait for the lag to disappear."""
@@ -40,7 +41,7 @@ async def no_lag(stage: Stage, limit_s: float = LIMIT_S) -> dict[str, int]:
     quiet, left = 0, {"": 1}
     while quiet < QUIET_LOOKS and loop.time() < deadline:
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(ANSWER_S):
                 left = await _lag(stage)
         except (KafkaError, TimeoutError) as error:
             left = {f"unknown: {error!r}": 1}

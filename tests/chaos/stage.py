@@ -23,6 +23,7 @@ from switchgear_schemas.settings import Settings, load_settings
 from tests.chaos.cluster import Cluster
 from tests.chaos.fleet import Fleet, Member, Start
 from tests.chaos.proxy import Network, steady_ports
+from tests.support.limits import ANSWER_S
 from tests.support.processes import Child, environment, switchgear
 from tests.support.waiting import holds_within
 
@@ -75,7 +76,7 @@ class ClickHouse:
             self.child.kill9()
 
     def _post(self, inserts: str) -> None:
-        with urlopen(Request(f"{self.url}/fault?inserts={inserts}", data=b""), timeout=10):
+        with urlopen(Request(f"{self.url}/fault?inserts={inserts}", data=b""), timeout=ANSWER_S):
             pass
 
     def _ping(self) -> bool:

@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.chaos.fleet import Fleet
+from tests.support.limits import HAPPEN_S
 from tests.support.processes import Child
 from tests.support.waiting import holds_within
 
 pytestmark = pytest.mark.deep
 
-LIMIT_S = 30
 IDLE = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(3)); print('up', flush=True); [time.sleep(0.1) for _ in range(6000)]"
 
 
@@ -30,7 +30,7 @@ async def supervised(tmp_path, script=IDLE):
     task = asyncio.create_task(fleet.supervise())
     try:
         if script == IDLE:
-            assert await holds_within(lambda: "up" in member.child.output(), LIMIT_S)
+            assert await holds_within(lambda: "up" in member.child.output(), HAPPEN_S)
         yield fleet, member
     finally:
         task.cancel()
@@ -42,23 +42,23 @@ async def test_a_killed_member_is_started_again_and_not_counted_as_a_failure(tmp
     async with supervised(tmp_path) as (_, member):
         first = member.child.pid
         assert member.order(signal.SIGKILL)
-        assert await holds_within(lambda: member.alive and member.child.pid != first, LIMIT_S)
+        assert await holds_within(lambda: member.alive and member.child.pid != first, HAPPEN_S)
         assert member.spawned == 2
         assert member.ended_by_itself == []
 
 
 async def test_a_member_that_exits_is_started_again_and_its_exit_code_is_noted(tmp_path):
     async with supervised(tmp_path, "raise SystemExit(70)") as (_, member):
-        assert await holds_within(lambda: member.spawned >= 3, LIMIT_S)
+        assert await holds_within(lambda: member.spawned >= 3, HAPPEN_S)
         assert member.ended_by_itself[:2] == [70, 70]
 
 
 async def test_a_member_that_sleeps_is_stopped_and_wakes_up_as_the_same_process(tmp_path):
     async with supervised(tmp_path) as (fleet, member):
         sleeping = asyncio.create_task(fleet.paused(member, 0.5))
-        assert await holds_within(lambda: state_of(member.child.pid) == "T", LIMIT_S)
+        assert await holds_within(lambda: state_of(member.child.pid) == "T", HAPPEN_S)
         assert await sleeping
-        assert await holds_within(lambda: state_of(member.child.pid) in {"S", "R"}, LIMIT_S)
+        assert await holds_within(lambda: state_of(member.child.pid) in {"S", "R"}, HAPPEN_S)
         ((name, since, end),) = fleet.pauses
         assert name == "worker-1-1"
         assert end - since >= 0.5
@@ -68,7 +68,7 @@ async def test_a_member_that_sleeps_is_stopped_and_wakes_up_as_the_same_process(
 async def test_a_member_that_is_killed_in_its_sleep_does_not_wake_up(tmp_path):
     async with supervised(tmp_path) as (fleet, member):
         sleeping = asyncio.create_task(fleet.paused(member, 1.0))
-        assert await holds_within(lambda: state_of(member.child.pid) == "T", LIMIT_S)
+        assert await holds_within(lambda: state_of(member.child.pid) == "T", HAPPEN_S)
         member.order(signal.SIGKILL)
         assert not await sleeping
 

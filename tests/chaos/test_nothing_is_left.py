@@ -12,11 +12,12 @@ import pytest
 
 from tests.chaos.run import Run
 from tests.chaos.stage import REPOSITORY, Stage, own_environment
+from tests.support.limits import HAPPEN_S
 from tests.support.waiting import holds_within
 
 pytestmark = pytest.mark.deep
 
-LIMIT_S = 60
+LIMIT_S = HAPPEN_S
 
 
 @pytest.fixture(autouse=True)

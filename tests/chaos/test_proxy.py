@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.chaos.proxy import Network, steady_ports
+from tests.support.limits import ANSWER_S
 
 pytestmark = pytest.mark.deep
 
@@ -69,7 +70,7 @@ async def test_a_cut_link_is_silent_and_delivers_when_it_is_mended():
         done, _ = await asyncio.wait({answer}, timeout=0.3)
         assert not done
         link.mend()
-        assert await asyncio.wait_for(answer, 10) == b"later"
+        assert await asyncio.wait_for(answer, ANSWER_S) == b"later"
 
 
 async def test_a_connection_made_during_a_cut_waits_for_its_end():
@@ -80,7 +81,7 @@ async def test_a_connection_made_during_a_cut_waits_for_its_end():
             done, _ = await asyncio.wait({answer}, timeout=0.3)
             assert not done
             link.mend()
-            assert await asyncio.wait_for(answer, 10) == b"hello"
+            assert await asyncio.wait_for(answer, ANSWER_S) == b"hello"
 
 
 async def test_a_closed_link_breaks_connections_and_refuses_new_ones():
@@ -89,10 +90,10 @@ async def test_a_closed_link_breaks_connections_and_refuses_new_ones():
             await ask(reader, writer)
             link.close()
             with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-                await asyncio.wait_for(reader.readexactly(1), 10)
+                await asyncio.wait_for(reader.readexactly(1), ANSWER_S)
         async with connected(link) as (reader, writer):
             with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-                await asyncio.wait_for(ask(reader, writer), 10)
+                await asyncio.wait_for(ask(reader, writer), ANSWER_S)
         link.mend()
         async with connected(link) as (reader, writer):
             assert await ask(reader, writer) == b"hello"
@@ -104,14 +105,14 @@ async def test_a_server_that_is_down_breaks_the_connection():
         link = await network.add("client/unused", port, unused)
         async with connected(link) as (reader, writer):
             with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-                await asyncio.wait_for(ask(reader, writer), 10)
+                await asyncio.wait_for(ask(reader, writer), ANSWER_S)
 
 
 async def test_a_peer_that_hangs_up_is_passed_on():
     async with echo() as link, connected(link) as (reader, writer):
         await ask(reader, writer)
         writer.write_eof()
-        assert await asyncio.wait_for(reader.read(), 10) == b""
+        assert await asyncio.wait_for(reader.read(), ANSWER_S) == b""
 
 
 async def test_links_are_found_by_name_and_mended_together():

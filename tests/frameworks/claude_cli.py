@@ -15,8 +15,10 @@ from typing import Any
 
 from claude_agent_sdk import Transport
 
+from tests.support.limits import HAPPEN_S
+
 SESSION = "s-claude"
-LIMIT_S = 30.0
+LIMIT_S = HAPPEN_S
 
 
 class FakeCLI(Transport):

@@ -12,8 +12,8 @@ import httpx2
 import msgspec
 
 from tests.frameworks.proxies import environment
+from tests.support.limits import HAPPEN_S
 
-_LIMIT_S: Final = 60.0
 _MOST_LINE: Final = 64 * 1_048_576
 Members = dict[str, bytes]
 """The members of a message, each with the bytes of its value."""
@@ -45,7 +45,7 @@ class _Stdio:
         await self.tell(request)
         assert self._process.stdout is not None
         number = json.dumps(request["id"]).encode()
-        async with asyncio.timeout(_LIMIT_S):
+        async with asyncio.timeout(HAPPEN_S):
             while line := await self._process.stdout.readline():
                 found = members_of(line)
                 if "method" not in found and found.get("id") == number:
@@ -75,7 +75,7 @@ async def over_stdio(command: Sequence[str], env: Mapping[str, str] | None = Non
         yield _Stdio(process)
     finally:
         process.stdin.close()
-        async with asyncio.timeout(_LIMIT_S):
+        async with asyncio.timeout(HAPPEN_S):
             await process.wait()
 
 
@@ -115,5 +115,5 @@ class _Http:
 @asynccontextmanager
 async def over_http(url: str) -> AsyncIterator[Wire]:
     """Connect to a server, or to the proxy in front of one."""
-    async with httpx2.AsyncClient(timeout=_LIMIT_S) as client:
+    async with httpx2.AsyncClient(timeout=HAPPEN_S) as client:
         yield _Http(url, client)

@@ -37,6 +37,7 @@ from tests.frameworks.proxies import (
     text_of,
     until,
 )
+from tests.support.limits import ANSWER_S
 
 pytestmark = pytest.mark.timeout(500)
 BEHIND_PROXY = (*PATIENT, "--name", "small", "--", *SMALL)
@@ -159,11 +160,11 @@ async def test_an_open_circuit_refuses_calls_and_the_list_stays_unless_it_hides_
             assert refused.meta[META_KEY]["code"] == "circuit_open"
             assert "fail" in text_of(refused)
             if hides:
-                await until(lambda: len(told) == 1, 10)
+                await until(lambda: len(told) == 1, ANSWER_S)
             assert ("fail" in {tool.name for tool in await client.list_tools()}) == (not hides)
             assert (await client.call_tool("echo", {"text": "x"})).data == "x"
             if hides:
-                await until(lambda: len(told) == 2, 20)  # the wait has ended, without an event
+                await until(lambda: len(told) == 2, ANSWER_S)  # the wait has ended, without an event
             else:
                 await asyncio.sleep(3)
             assert "fail" in {tool.name for tool in await client.list_tools()}

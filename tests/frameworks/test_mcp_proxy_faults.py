@@ -29,6 +29,7 @@ from tests.frameworks.proxies import (
     text_of,
     until,
 )
+from tests.support.limits import STOP_S
 
 pytestmark = pytest.mark.timeout(500)
 NAMED = (*PROXY, "--name", "small")
@@ -213,7 +214,7 @@ async def test_the_proxy_ends_in_seconds_and_leaves_no_process(ending, tmp_path)
         process.stdin.close()
     else:
         process.send_signal(getattr(signal, ending))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(STOP_S):
         assert await process.wait() == 0
     assert time.monotonic() - began < 20  # a second or two, on a machine that has nothing else to do
     assert not alive(pid)

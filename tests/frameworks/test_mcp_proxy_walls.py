@@ -22,6 +22,7 @@ from switchgear_mcp.proxy import Proxy
 from switchgear_mcp.servers import CommandServer, UrlServer
 from tests.frameworks.in_process import InProcess
 from tests.frameworks.proxies import LIMIT_S, PROXY, ROOT, SMALL, over_http, over_stdio, running, text_of, until
+from tests.support.limits import HAPPEN_S
 
 pytestmark = pytest.mark.timeout(500)
 RAW = str(ROOT / "tests/support/raw_mcp_server.py")
@@ -202,7 +203,7 @@ async def test_abandoned_sessions_have_a_bound_and_end_with_their_processes():
             async with over_http(found[1]):
                 pass
         assert raised.group_contains(MCPError, match=r"3 sessions open.*--max-sessions")
-        await until(lambda: not proxy.children(), 30)
+        await until(lambda: not proxy.children(), HAPPEN_S)
         async with over_http(found[1]) as session:
             assert text_of(await session.call_tool("echo", {"text": "x"})) == "x"
 

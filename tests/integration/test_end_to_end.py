@@ -8,6 +8,7 @@ import pytest
 
 from switchgear_cli.local.ports import any_free_port
 from tests.support.deep import some
+from tests.support.limits import HAPPEN_S, READY_S
 from tests.support.processes import all_ended, python, run, switchgear
 
 TOOL = "mcp:maps:route"
@@ -97,7 +98,7 @@ def answers(url):
         return False
 
 
-def eventually(condition, what, timeout_s=30.0):
+def eventually(condition, what, timeout_s=HAPPEN_S):
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if found := condition():
@@ -122,9 +123,9 @@ def test_a_tool_that_fails_in_two_processes_is_refused_in_a_third_and_recovers_b
             python(EMITTER, address, prefix, f"agent-{n}", "error", "15", log=tmp_path / f"e{n}.log") for n in (1, 2)
         ]
         with all_ended(*emitters):
-            assert [emitter.wait_for_exit(60) for emitter in emitters] == [0, 0]
-        guard.wait_for_output("REFUSED open", timeout_s=30)
-        assert guard.wait_for_exit(60) == 0, guard.output()
+            assert [emitter.wait_for_exit(READY_S) for emitter in emitters] == [0, 0]
+        guard.wait_for_output("REFUSED open", timeout_s=READY_S)
+        assert guard.wait_for_exit(READY_S) == 0, guard.output()
         records = [json.loads(line) for line in eventually(lambda: closed(alerts), "closed in the circuits topic")]
 
     states = [record["state"] for record in records]
@@ -176,8 +177,8 @@ def closed(alerts):
     ),
 )
 def test_every_real_call_of_a_recording_is_stored(system, shared, file, calls, distinct, errors):
-    done = run("emit", str(shared / "data" / f"{file}.jsonl.gz"), "--restamp", settings=system, timeout_s=120)
+    done = run("emit", str(shared / "data" / f"{file}.jsonl.gz"), "--restamp", settings=system, timeout_s=READY_S)
     assert done.returncode == 0, done.stderr
     count = "SELECT count(), uniqExact(metric_id), countIf(status = 'error') FROM tool_metrics"
-    eventually(lambda: sql(system, "SELECT count() FROM tool_metrics")[0][0] >= calls, "every row", 60)
+    eventually(lambda: sql(system, "SELECT count() FROM tool_metrics")[0][0] >= calls, "every row", HAPPEN_S)
     assert sql(system, count) == [[calls, distinct, errors]]

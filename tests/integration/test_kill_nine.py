@@ -9,6 +9,7 @@ import pytest
 
 from switchgear_cli.local.ports import any_free_port
 from switchgear_stream.inspect import read_rows, totals
+from tests.support.limits import READY_S
 from tests.support.processes import all_ended, run, switchgear
 from tests.support.recount import recount
 
@@ -62,7 +63,7 @@ async def test_counters_and_rows_are_exact_after_worker_and_sink_were_killed_aga
                 killed += 1
                 children[name] = start(name)
         with all_ended(emitter):
-            assert emitter.wait_for_exit(120) == 0, emitter.output()
+            assert emitter.wait_for_exit(READY_S) == 0, emitter.output()
 
         wanted = await recount(settings.kafka_bootstrap_servers, settings.topics.executions)
         assert sum(tally.calls + tally.rejected for tally in wanted.values()) == EVENTS
@@ -84,7 +85,7 @@ async def test_counters_and_rows_are_exact_after_worker_and_sink_were_killed_aga
             pass
 
 
-async def caught_up(settings, wanted, timeout_s=150.0):
+async def caught_up(settings, wanted, timeout_s=2 * READY_S):
     """Until both have seen everything; what they made of it is judged afterwards."""
     calls = sum(tally.calls for tally in wanted.values())
     deadline = time.monotonic() + timeout_s

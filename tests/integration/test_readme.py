@@ -14,6 +14,7 @@ from mcp.client.stdio import StdioServerParameters
 from switchgear_cli.local.ports import any_free_port
 from switchgear_stream.inspect import read_rows
 from tests.support import raw_mcp_server
+from tests.support.limits import READY_S
 from tests.support.processes import all_ended, environment, python, run, settings_environment, switchgear
 from tests.support.recount import read_topic
 from tests.support.running_gateway import running_gateway
@@ -39,7 +40,7 @@ def guarding(log, **settings):
 
 def attempts(guard):
     """Wait for the end of the example, and return what each attempt printed. Nothing else is printed."""
-    assert guard.wait_for_exit(60) == 0, guard.output()
+    assert guard.wait_for_exit(READY_S) == 0, guard.output()
     return [line.partition(": ")[2] for line in guard.output().splitlines()]
 
 
@@ -69,7 +70,7 @@ def test_guard_example_of_the_readme_refuses_after_five_failures(settings, tmp_p
 def test_guard_example_of_the_readme_prints_the_same_without_kafka(tmp_path):
     away = f"127.0.0.1:{any_free_port()}"
     with guarding(tmp_path / "guard.log", kafka_bootstrap_servers=away) as guard:
-        assert guard.wait_for_exit(60) == 0, guard.output()
+        assert guard.wait_for_exit(READY_S) == 0, guard.output()
     shown = guard.output().splitlines()
     check_failures_then_refusals([line.partition(": ")[2] for line in shown if line.startswith("attempt ")])
     assert sum("events that Kafka did not acknowledge" in line for line in shown) == 1
@@ -87,8 +88,8 @@ def test_subscriber_of_the_readme_is_notified_when_two_guards_open_the_fleets_ci
             for number in (1, 2)
         ]
         with all_ended(*guards):
-            assert [guard.wait_for_exit(60) for guard in guards] == [0, 0]
-        alerts.wait_for_output(f"{TOOL} is open: cusum", timeout_s=30)
+            assert [guard.wait_for_exit(READY_S) for guard in guards] == [0, 0]
+        alerts.wait_for_output(f"{TOOL} is open: cusum", timeout_s=READY_S)
 
 
 def test_three_runs_of_the_guard_example_open_the_fleets_circuit_and_commands_show_it(make_settings, tmp_path):
@@ -140,7 +141,7 @@ async def test_emitter_example_of_the_events_page_sends_its_event(settings, tmp_
         'service="billing"', f'service="billing", topic_prefix="{settings.topic_prefix}"'
     )
     with python(code, log=tmp_path / "emit.log") as emitter:
-        assert emitter.wait_for_exit(60) == 0, emitter.output()
+        assert emitter.wait_for_exit(READY_S) == 0, emitter.output()
     (record,) = await read_topic(settings.kafka_bootstrap_servers, settings.topics.executions)
     event = json.loads(record.value)
     assert (event["tool_name"], event["status"], event["service"]) == ("stripe:charge", "timeout", "billing")
@@ -151,7 +152,7 @@ def test_two_commands_of_the_readme_are_those_of_the_makefile():
     assert shown == ["make up", "make test"]
     for command, does in (("make up", "switchgear up --demo"), ("make test", "-m tests.support.side_by_side test")):
         planned = subprocess.run(
-            [*command.split(), "--dry-run"], cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=60
+            [*command.split(), "--dry-run"], cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=READY_S
         )
         assert does in planned.stdout
 
@@ -208,7 +209,9 @@ def test_curl_of_the_readme_and_the_guide_sends_executions_to_a_gateway(make_set
         def answer(command: str) -> str:
             addressed_there = command.replace("http://127.0.0.1:8622", gateway.url)
             assert addressed_there != command
-            done = subprocess.run(["sh", "-c", addressed_there], capture_output=True, text=True, timeout=60, check=True)
+            done = subprocess.run(
+                ["sh", "-c", addressed_there], capture_output=True, text=True, timeout=READY_S, check=True
+            )
             return done.stdout
 
         for command in (CURL, guide):

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from switchgear_cli.local.ports import any_free_port
+from tests.support.limits import READY_S
 from tests.support.processes import environment
 from tests.support.snippets import snippets
 from tests.support.typescript import compiled
@@ -40,7 +41,7 @@ def addressed(up, code):
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_curl_example_of_the_readme_stores_two_executions(up):
     command = ["sh", "-c", addressed(up, CURL)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment(), check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=READY_S, env=environment(), check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"accepted": 2, "rejected": []}
     up.child.wait_until(lambda: up.count() >= 2, "storing both")
@@ -53,7 +54,7 @@ def test_typescript_example_of_the_readme_opens_the_fleets_circuit_from_two_proc
 
     def run():
         done = subprocess.run(
-            ["node", str(program)], capture_output=True, text=True, timeout=120, env=environment(), check=False
+            ["node", str(program)], capture_output=True, text=True, timeout=READY_S, env=environment(), check=False
         )
         assert done.returncode == 0, done.stderr
         return [line.partition(": ")[2] for line in done.stdout.splitlines()]

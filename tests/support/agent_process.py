@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from switchgear import BreakerPolicy, Switchgear
+from tests.support.limits import HAPPEN_S
 
 
 class Agent:
@@ -54,7 +55,7 @@ def main(name: str, conductor_port: str, tool_port: str, servers: str, prefix: s
     options |= {"token": token} if token else {}
     options |= {} if servers.startswith("http") else {"topic_prefix": prefix}
     gear = Switchgear(servers, **options)
-    assert gear.start(60), gear.status()
+    assert gear.start(HAPPEN_S), gear.status()
     tool = socket.create_connection(("127.0.0.1", int(tool_port)))
     tool.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     conductor = socket.create_connection(("127.0.0.1", int(conductor_port)))
@@ -79,7 +80,7 @@ def main(name: str, conductor_port: str, tool_port: str, servers: str, prefix: s
                 agent.call(asked["tool"])
                 time.sleep(0.01)
         elif asked["do"] == "stop":
-            answer(agent.found | {"flushed": gear.flush(30)})
+            answer(agent.found | {"flushed": gear.flush(HAPPEN_S)})
         else:
             answer(agent.status(asked["tool"]))
     gear.close(2)

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from switchgear_api.app import create_app
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.store import Store
+from tests.support.limits import ANSWER_S
 
 
 @contextmanager
@@ -31,5 +32,5 @@ def serving(store: Store, settings: Settings) -> Iterator[str]:
         assert server.started
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         server.should_exit = True
-        thread.join(10)
+        thread.join(ANSWER_S)
         assert not thread.is_alive()

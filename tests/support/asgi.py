@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message
 
-LIMIT_S = 20.0
+from tests.support.limits import ANSWER_S
 
 
 class Answered(NamedTuple):
@@ -79,6 +79,6 @@ async def request(
             if pieces is not None and len(received) >= pieces:
                 left.set()
 
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(ANSWER_S):
         await app(scope, receive, send)
     return Answered(status, b"".join(received))

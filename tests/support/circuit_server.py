@@ -18,6 +18,7 @@ from switchgear_http.limits import Limits
 from switchgear_http.middleware import AccessControl
 from switchgear_http.routing import Routes
 from switchgear_http.token_source import TokenSource
+from tests.support.limits import ANSWER_S
 
 MOST = 10_000
 
@@ -56,10 +57,10 @@ async def serving(
     finally:
         routes.stop()
         server.should_exit = True
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(ANSWER_S):
             await serve
         running.cancel()
-        await asyncio.wait([running], timeout=5)
+        await asyncio.wait([running], timeout=ANSWER_S)
 
 
 class _Server(uvicorn.Server):

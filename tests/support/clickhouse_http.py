@@ -33,7 +33,7 @@ from urllib.request import Request, urlopen
 
 import lz4.frame
 
-from tests.support.limits import READY_S
+from tests.support.limits import ANSWER_S, READY_S
 
 NOT_SETTINGS = {
     "query", "database", "query_id", "session_id", "session_timeout", "session_check", "wait_end_of_query", "buffer_size",
@@ -232,7 +232,7 @@ class ClickHouseServer:
 
     def order(self, inserts: str) -> None:
         """Set what happens to inserts from now on."""
-        with urlopen(Request(f"{self.url}/fault?inserts={inserts}", data=b""), timeout=5):
+        with urlopen(Request(f"{self.url}/fault?inserts={inserts}", data=b""), timeout=ANSWER_S):
             pass
 
 

@@ -20,11 +20,12 @@ from switchgear_gateway.circuits import CircuitRoutes
 from switchgear_gateway.shared import Shared
 from tests.integration.producers.circuits import eventually
 from tests.support.circuit_server import serving
+from tests.support.limits import ANSWER_S, HAPPEN_S
 
 MARK: Final = "version="
 _MARKED: Final = re.compile(rb"version=(\d+);")
 _ID: Final = re.compile(rb"id: ([^\n]*)\nevent: heartbeat\n")
-LIMIT_S: Final = 300.0
+LIMIT_S: Final = 5 * HAPPEN_S
 _LONGEST_LINE: Final = 64 * 1024 * 1024
 
 
@@ -54,7 +55,7 @@ class Party:
     async def __aexit__(self, *error: object) -> None:
         self._process.stdin.close()
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(ANSWER_S):
                 await self._process.wait()
         except TimeoutError:
             self._process.kill()
@@ -159,7 +160,7 @@ async def gateway(bootstrap: str, prefix: str) -> None:
     lines = await _input()
     async with serving(routes) as port:
         follower.start()
-        await eventually(lambda: routes.loaded, 60)
+        await eventually(lambda: routes.loaded, HAPPEN_S)
         print(json.dumps({"port": port}), flush=True)
         await lines.read()
     follower.close(5)

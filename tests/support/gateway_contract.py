@@ -18,6 +18,7 @@ from typing import Any, Final
 import uvicorn
 
 from switchgear.testing import FakeClock, InMemoryFleet
+from tests.support.limits import ANSWER_S, HAPPEN_S
 from tests.support.waiting import until
 
 CUT: Final = "cut"
@@ -83,7 +84,7 @@ class GatewayServer:
         """Close every connection and the port."""
         self.drop_streams()
         self._server.should_exit = self._server.force_exit = True
-        self._thread.join(30)
+        self._thread.join(HAPPEN_S)
         self._listening.close()
 
     def start_again(self) -> None:
@@ -153,7 +154,7 @@ class GatewayServer:
             done.set()
 
         loop.call_soon_threadsafe(run)
-        assert done.wait(20)
+        assert done.wait(ANSWER_S)
 
     async def _app(self, scope: Any, receive: Any, send: Any) -> None:
         self._loop = asyncio.get_running_loop()

@@ -18,8 +18,8 @@ from switchgear_cli.local.kafka import JVM_OPTIONS_VARIABLE, LocalKafka
 from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas.errors import SwitchgearError
 from switchgear_schemas.file_lock import FileLock
+from tests.support.limits import READY_S
 
-_MAKE_LIMIT_S: Final = 120.0
 _QUIET: Final = "-Xlog:aot*=off"  # without the file, Java starts as usual and says so
 
 
@@ -44,7 +44,7 @@ def make_java_cache() -> None:
             os.environ[JVM_OPTIONS_VARIABLE] = f"-XX:AOTCacheOutput={made}"
             broker.spawn()
             broker.wait_ready()
-            broker.stop(_MAKE_LIMIT_S)
+            broker.stop(READY_S)
         if made.exists():
             made.rename(file)
     except SwitchgearError:

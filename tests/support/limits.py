@@ -47,6 +47,8 @@ READY_S: Final = 90.0 * FACTOR
 """A process or a whole system becomes ready, or a command ends."""
 STOP_S: Final = 30.0 * FACTOR
 """A process ends after it was asked to."""
+BUILD_S: Final = 280.0 * FACTOR
+"""An installation, a compiler or a site builder ends. It is below the time limit of a test."""
 
 
 def scale_time_limits(items: Iterable[pytest.Item]) -> None:

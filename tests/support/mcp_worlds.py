@@ -9,6 +9,7 @@ from switchgear import BreakerPolicy, FunctionHooks
 from switchgear_mcp.message import parsed
 from switchgear_mcp.proxy import Proxy
 from switchgear_mcp.servers import CommandServer
+from tests.support.limits import HAPPEN_S
 from tests.support.local_client import local_client
 
 FIVE = BreakerPolicy(consecutive_failures=5, wait_duration_in_open_state_s=3600)
@@ -140,7 +141,7 @@ class World:
 
     async def answer(self, number):
         """Wait for the answer to a request. Return it."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(HAPPEN_S):
             while True:
                 for each in self.seen:
                     found = json.loads(each)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,15 +15,17 @@ from typing import Final
 
 import pytest
 
-_LIMIT_S: Final = 280
+from tests.support.limits import BUILD_S
+
 _STAMP: Final = ".installed-for"
+_FAILED: Final = re.compile(r"^ *not ok .*(?:\n(?! *(?:ok|not ok|# Subtest)).*){0,30}", re.MULTILINE)
 
 
-def printed(folder: Path, *command: str, timeout_s: float = _LIMIT_S, extra: Mapping[str, str] | None = None) -> str:
+def printed(folder: Path, *command: str, timeout_s: float = BUILD_S, extra: Mapping[str, str] | None = None) -> str:
     """Run a command in ``folder``, with ``extra`` variables, and return what it printed.
 
     Raises:
-        AssertionError: It failed; with the end of what it printed.
+        AssertionError: It failed; with the failed tests of ``node --test``, if it is that, and the end of what it printed.
     """
     done = subprocess.run(
         command,
@@ -33,7 +36,7 @@ def printed(folder: Path, *command: str, timeout_s: float = _LIMIT_S, extra: Map
         timeout=timeout_s,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-5_000:] + done.stderr[-5_000:]
+    assert done.returncode == 0, "\n".join([*_FAILED.findall(done.stdout), done.stdout[-5_000:], done.stderr[-5_000:]])
     return done.stdout
 
 

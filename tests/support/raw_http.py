@@ -6,6 +6,8 @@ import contextlib
 import socket
 from collections.abc import Iterator
 
+from tests.support.limits import ANSWER_S
+
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 FRAMINGS = {
     "both lengths": b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
@@ -59,7 +61,7 @@ def connected(port: int, sent: bytes = b"", buffer: int | None = None, source: s
         made.bind((source, 0))
     if buffer is not None:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-    made.settimeout(20)
+    made.settimeout(ANSWER_S)
     made.connect(("127.0.0.1", port))
     with contextlib.suppress(OSError):  # the server may have ended it meanwhile
         made.sendall(sent)

@@ -14,6 +14,7 @@ import httpx
 
 from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.settings import Settings
+from tests.support.limits import ANSWER_S, HAPPEN_S
 from tests.support.processes import Child, switchgear
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -29,11 +30,11 @@ class RunningGateway:
     def client(self, token: str | None = None, **options: Any) -> httpx.AsyncClient:
         """Return a client with a token."""
         login = {} if token is None else {"Authorization": f"Bearer {token}"}
-        return httpx.AsyncClient(base_url=self.url, headers=login, timeout=30, trust_env=False, **options)
+        return httpx.AsyncClient(base_url=self.url, headers=login, timeout=HAPPEN_S, trust_env=False, **options)
 
     def ready(self) -> bool:
         """Return whether it says that it is ready."""
-        return httpx.get(f"{self.url}/readyz", trust_env=False, timeout=5).status_code == 200
+        return httpx.get(f"{self.url}/readyz", trust_env=False, timeout=ANSWER_S).status_code == 200
 
 
 @contextmanager

@@ -221,7 +221,7 @@ async def sinking(
             yield Sinking(used, writer, registry, task)
         finally:
             writer.stop()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(HAPPEN_S):
                 await task
     finally:
         if own is not None:

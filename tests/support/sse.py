@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message
 
+from tests.support.limits import ANSWER_S, HAPPEN_S
+
 
 class ServerEvent(NamedTuple):
     """One event."""
@@ -75,7 +77,7 @@ class EventStream:
         """Return an answer that is no stream."""
         return await self._reader.readexactly(int(self.headers["content-length"]))
 
-    async def next(self, timeout: float = 30.0) -> ServerEvent | None:  # noqa: ASYNC109 - a limit for each event
+    async def next(self, timeout: float = HAPPEN_S) -> ServerEvent | None:  # noqa: ASYNC109 - a limit for each event
         """Return the next event, or None if the stream has ended."""
         async with asyncio.timeout(timeout):
             while not self._events:
@@ -112,7 +114,7 @@ class Reader:
 
     async def next(self) -> bytes:
         """Return the piece that waits, and let the stream go on."""
-        piece = await asyncio.wait_for(self._pieces.get(), 10)
+        piece = await asyncio.wait_for(self._pieces.get(), ANSWER_S)
         self._read.set()
         return piece
 
@@ -122,7 +124,7 @@ class Reader:
 
     async def ended(self) -> None:
         """Wait until the answer has ended."""
-        await asyncio.wait_for(self.task, 10)
+        await asyncio.wait_for(self.task, ANSWER_S)
 
     async def close(self) -> None:
         """End the answer."""

@@ -18,7 +18,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from switchgear_schemas import Circuit, Command, DeadLetter
 from switchgear_schemas.settings import Settings
 from switchgear_stream.topic_reader import read_to_end
-from tests.support.limits import HAPPEN_S
+from tests.support.limits import ANSWER_S, HAPPEN_S
 from tests.support.processes import Child
 
 T = TypeVar("T")
@@ -111,7 +111,7 @@ def http_port(worker: Child) -> int:
 def get(worker: Child, path: str) -> tuple[int, str]:
     """Return the status and the body of one of the worker's routes."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{http_port(worker)}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{http_port(worker)}{path}", timeout=ANSWER_S) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from tests.support.limits import BUILD_S
 from tests.support.npm import install_locked, printed
 from tests.support.snippets import REPOSITORY
 
 SOURCE: Final = REPOSITORY / "producers" / "typescript"
 _LEFT_OUT: Final = ("node_modules", "dist", "build")
-_LIMIT_S: Final = 280
 
 
 def built_client() -> Path:
@@ -48,7 +48,7 @@ def compiled(name: str, code: str) -> Path:
     options = ["--strict", "--module", "nodenext", "--target", "es2022", "--types", "node", "--ignoreConfig"]
     done = subprocess.run(
         [str(modules / ".bin" / "tsc"), *options, "--typeRoots", str(modules / "@types"), str(source)],
-        capture_output=True, text=True, timeout=_LIMIT_S, check=False,
+        capture_output=True, text=True, timeout=BUILD_S, check=False,
     )  # fmt: skip
     source.unlink()
     assert done.returncode == 0, done.stdout

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from tests.support import costs
+from tests.support.limits import ANSWER_S
 
 _ROOT: Final = Path(__file__).parents[2]
 _IMPORTED: Final = (
@@ -176,7 +177,7 @@ class Server:
             self._control.close()
             self._control = None
             assert self._process is not None
-            self._process.wait(20)
+            self._process.wait(ANSWER_S)
 
 
 _server: Final = Server(_IMPORTED)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.limits import READY_S
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 EXPECTED = {
     "agent_loop.py": [
@@ -55,7 +57,7 @@ def test_example_prints_the_expected_lines(name):
         [sys.executable, "-W", "error", str(EXAMPLES / name)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=READY_S,
         check=False,
         env={key: value for key, value in os.environ.items() if not key.startswith("SWITCHGEAR_")},
     )

@@ -27,11 +27,12 @@ from switchgear_stream.inspect import read_rows
 from switchgear_stream.topic_reader import read_to_end
 from tests.fuzz.messages import topics
 from tests.support.fleet import event
+from tests.support.limits import HAPPEN_S
 from tests.support.processes import Child, all_ended, switchgear
 
 ROUND: Final = 100
 """Hostile executions of a round. Each other topic gets a quarter as many."""
-SOON_S: Final = 30.0
+SOON_S: Final = HAPPEN_S
 """Time in which the good records of a round must be counted and stored, on a busy machine."""
 RESTART_EVERY: Final = 4
 """Rounds between two restarts."""

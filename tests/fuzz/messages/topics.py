@@ -21,6 +21,7 @@ from aiokafka.errors import (
 from switchgear_schemas.settings import Settings
 from tests.fuzz.messages import hostile
 from tests.fuzz.messages.hostile import COMPRESSIONS, Hostile
+from tests.support.limits import HAPPEN_S
 from tests.support.raw_batches import RawRecord, batch, compressed, payload, produce_raw
 
 MB: Final = 1 << 20
@@ -96,7 +97,7 @@ class Writer:
         taken = 0
         for each in batches:
             try:
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(HAPPEN_S):
                     await produce_raw(self._settings, topic, partition, [each])
                 taken += 1
             except AssertionError:

@@ -9,6 +9,7 @@ import pytest
 
 from switchgear_cli.local.ports import any_free_port
 from tests.support.alerting import SECRET, circuit_record, publish, receiving, without_fleet, write_rules
+from tests.support.limits import ANSWER_S, HAPPEN_S
 from tests.support.processes import all_ended, switchgear
 from tests.support.waiting import holds_within
 
@@ -40,7 +41,7 @@ def start(tmp_path, make_settings):
 def metrics(child):
     """The metrics of a process by name, without labels."""
     port = child.command[child.command.index("--http") + 1]
-    with urllib.request.urlopen(f"http://{port}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://{port}/metrics", timeout=ANSWER_S) as answer:
         lines = [line for line in answer.read().decode().splitlines() if not line.startswith("#")]
     return {line.rsplit(" ", 1)[0].partition("{")[0]: float(line.rsplit(" ", 1)[1]) for line in lines}
 
@@ -48,7 +49,7 @@ def metrics(child):
 def ready(child):
     port = child.command[child.command.index("--http") + 1]
     try:
-        with urllib.request.urlopen(f"http://{port}/readyz", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://{port}/readyz", timeout=ANSWER_S) as answer:
             return json.load(answer)["status"] == "ready"
     except OSError:
         return False
@@ -74,13 +75,13 @@ async def test_each_incident_is_opened_and_resolved_in_order_though_the_process_
                 settings,
                 [circuit_record(each, state, number + 1, family=each.rpartition(":")[0]) for each in CIRCUITS],
             )
-            await holds_within(lambda seen=seen: len(received.requests) > seen, 10)
+            await holds_within(lambda seen=seen: len(received.requests) > seen, 10)  # own limit: it goes on in any case
             child.kill9()
             kills += 1
             child = start(rules, settings)
-        done = await holds_within(lambda: received.ids("resolved") == expected == received.ids("opened"), 60)
+        done = await holds_within(lambda: received.ids("resolved") == expected == received.ids("opened"), HAPPEN_S)
         assert done, (len(expected - received.ids("opened")), len(expected - received.ids("resolved")), child.output())
-        assert await holds_within(lambda: metrics(child)["switchgear_alerts_incidents_open"] == 0, 20)
+        assert await holds_within(lambda: metrics(child)["switchgear_alerts_incidents_open"] == 0, ANSWER_S)
     assert kills == ROUNDS
     assert received.failures > 2
 
@@ -118,13 +119,13 @@ async def test_a_storm_is_a_few_messages_and_a_second_process_resolves_what_clos
     with receiving() as (received, url):
         rules = write_rules(tmp_path / "alerts.toml", url, '[grouping]\nwait = "1s"\nstorm_interval = "3s"\n')
         first = start(rules, settings, instance=None).wait_for_output("active")
-        assert await holds_within(lambda: received.ids("opened") == {"old@1"}, 20)
+        assert await holds_within(lambda: received.ids("opened") == {"old@1"}, ANSWER_S)
         second = start(rules, settings, instance=None)
         second.wait_until(lambda: ready(second))
 
         for at in range(0, 200, 50):
             await publish(settings, [circuit_record(each, "open", 1) for each in storm[at : at + 50]])
-        assert await holds_within(lambda: len(received.ids("opened")) == 201, 40)
+        assert await holds_within(lambda: len(received.ids("opened")) == 201, HAPPEN_S)
         assert len({message_id for message_id, change in received.changes() if change["circuit"] != "old"}) <= 5
         assert "closed@1" not in received.ids("opened")
 
@@ -133,7 +134,7 @@ async def test_a_storm_is_a_few_messages_and_a_second_process_resolves_what_clos
         assert metrics(active)["switchgear_alerts_incidents_open"] == 201
         assert active.terminate() == 0
         await publish(settings, [circuit_record(each, "closed", 2) for each in storm])
-        assert await holds_within(lambda: len(received.ids("resolved")) == 200, 40), spare.output()
+        assert await holds_within(lambda: len(received.ids("resolved")) == 200, HAPPEN_S), spare.output()
         resolving = {message_id for message_id, change in received.changes() if change["change"] == "resolved"}
         assert len(resolving) <= 5
         assert spare.terminate() == 0

@@ -12,6 +12,7 @@ from switchgear_http.sockets import listen, url_of
 from switchgear_schemas.settings import Settings
 from tests.support.canary import World, listening
 from tests.support.engine_fixtures import engine, store
+from tests.support.limits import ANSWER_S
 from tests.support.waiting import until
 
 __all__ = ["engine", "store"]
@@ -30,7 +31,7 @@ def api_url(store, tmp_path, monkeypatch):
         monkeypatch.setenv("SWITCHGEAR_DATA_DIR", str(tmp_path))
         yield url_of(listening)
         server.stop()
-        thread.join(10)
+        thread.join(ANSWER_S)
         assert not thread.is_alive()
 
 

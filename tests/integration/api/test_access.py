@@ -19,6 +19,7 @@ from switchgear_http.tokens import new_token, with_token
 from switchgear_schemas.settings import Settings
 from tests.support.certificates import Authority
 from tests.support.engine import call, store_calls
+from tests.support.limits import ANSWER_S
 from tests.support.raw_http import answers, asked
 from tests.support.table import table
 from tests.support.waiting import until
@@ -178,7 +179,7 @@ def served(store, settings):
         until(lambda: server.started)
         yield url_of(listening, "https" if tls else "http")
         server.stop()
-        thread.join(20)
+        thread.join(ANSWER_S)
         assert not thread.is_alive()
 
 
@@ -217,4 +218,4 @@ def test_certificate_of_the_server_is_checked_by_its_name(store, texts, tmp_path
     certificate, key = authority.sign("server")
     with served(store, Settings(tls_certfile=certificate, tls_keyfile=key)) as url:
         context = ssl.create_default_context(cafile=authority.cafile)
-        assert httpx.get(f"{url}/healthz", verify=context, timeout=20).status_code == 200
+        assert httpx.get(f"{url}/healthz", verify=context, timeout=ANSWER_S).status_code == 200

@@ -14,6 +14,7 @@ from switchgear_cli.main import run
 from switchgear_schemas.circuit import Cause, Circuit
 from tests.support import processes
 from tests.support.engine import call, store_calls, store_circuits
+from tests.support.limits import READY_S
 from tests.support.table import table
 
 
@@ -209,7 +210,7 @@ def test_the_installed_command_prints_rows_to_a_pipe(filled):
     query = "SELECT count() AS n, uniqExact(metric_id) AS d FROM tool_metrics"
     done = subprocess.run(
         [sys.executable, "-m", "switchgear_cli", "sql", query, "--api-url", filled],
-        capture_output=True, text=True, timeout=60, check=True,
+        capture_output=True, text=True, timeout=READY_S, check=True,
     )  # fmt: skip
     assert done.stdout.splitlines()[2].split() == ["21", "3"]
     assert done.stderr == ""

@@ -18,6 +18,7 @@ from switchgear_schemas.settings import Settings
 from tests.support.canary import SECRET
 from tests.support.deep import some
 from tests.support.engine import call, store_calls
+from tests.support.limits import HAPPEN_S
 from tests.support.table import table
 
 WRITES = """
@@ -379,7 +380,7 @@ async def test_queries_wait_for_each_other_and_a_busy_api_answers_503(store):
     app = create_app(store, settings, registry=CollectorRegistry())
     slow = {"query": "SELECT count() FROM system.numbers WHERE NOT ignore(sipHash64(number))"}
     async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app=app), base_url="http://localhost", timeout=60
+        transport=httpx.ASGITransport(app=app), base_url="http://localhost", timeout=HAPPEN_S
     ) as api:
         started = datetime.now(UTC)
         answers = await asyncio.gather(*[api.post("/v1/sql", json=slow) for _ in range(8)])

@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 from switchgear_api.app import create_app
 from switchgear_api.readonly import access
 from switchgear_schemas.settings import Settings
+from tests.support.limits import HAPPEN_S
 
 
 async def ask(store, query, **settings) -> tuple[httpx.Response, str]:
@@ -16,7 +17,7 @@ async def ask(store, query, **settings) -> tuple[httpx.Response, str]:
         app = create_app(store, Settings(**settings), registry=CollectorRegistry())
     walls = next(each["walls"] for each in logged if "walls" in each)
     async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app=app), base_url="http://localhost", timeout=60
+        transport=httpx.ASGITransport(app=app), base_url="http://localhost", timeout=HAPPEN_S
     ) as api:
         return await api.post("/v1/sql", json={"query": query}), walls
 

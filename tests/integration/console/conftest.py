@@ -16,6 +16,7 @@ from switchgear_http.principal import Role
 from switchgear_http.tokens import new_token, with_token
 from switchgear_schemas.settings import load_settings
 from tests.support.browser import NARROW, WIDE, Window, running_browser
+from tests.support.limits import HAPPEN_S
 from tests.support.up import Up
 
 
@@ -46,7 +47,7 @@ class System:
     def send(self, *values: dict[str, Any] | bytes) -> None:
         """Send executions, or bytes as they are, and wait for the broker."""
         with ThreadPoolExecutor(1) as thread:  # Playwright's own loop runs in this one
-            thread.submit(asyncio.run, self._send(values)).result(60)
+            thread.submit(asyncio.run, self._send(values)).result(HAPPEN_S)
 
     async def _send(self, values: tuple[dict[str, Any] | bytes, ...]) -> None:
         topic = load_settings().topics.executions

@@ -22,6 +22,7 @@ from aiokafka import AIOKafkaProducer
 from PIL import Image
 
 from tests.support.browser import NARROW, WIDE, Window, running_browser
+from tests.support.limits import HAPPEN_S
 from tests.support.snippets import REPOSITORY
 from tests.support.up import Up
 
@@ -115,7 +116,7 @@ def prepare(up: Up) -> None:
     time.sleep(GATHERED_S)
     command = {"command": "force_open", "reason": "Provider maintenance, see OPS-2214", "expires_in_s": 3600}
     url = f"{up.record()['api_url']}/v1/circuits/{quote(OPERATED, safe='')}/commands"
-    httpx.post(url, json=command, timeout=30).raise_for_status()
+    httpx.post(url, json=command, timeout=HAPPEN_S).raise_for_status()
 
 
 async def _reject(bootstrap: str) -> None:

@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 from tests.integration.console.conftest import calls
 from tests.support import waiting
 from tests.support.browser import axe_script, needs_browser
+from tests.support.limits import HAPPEN_S, READY_S
 from tests.support.processes import python
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(600), needs_browser]
@@ -56,7 +57,7 @@ def traffic(system):
     """A healthy fleet, stored before the first page is opened."""
     healthy = [call for name in ("search", "mcp:weather:now", "mcp:weather:week", "forced") for call in calls(name, 30)]
     system.send(*healthy)
-    system.up.child.wait_until(lambda: system.up.count() >= len(healthy), "stored", 120)
+    system.up.child.wait_until(lambda: system.up.count() >= len(healthy), "stored", READY_S)
 
 
 def card(page, tool):
@@ -101,7 +102,7 @@ def test_tool_that_starts_to_fail_moves_to_the_top_while_an_operator_watches(sys
 def test_forced_open_tool_is_refused_in_another_process_until_the_command_is_undone(system, open_window, tmp_path):
     extra = {"SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS": system.bootstrap}
     with python(GUARD, log=tmp_path / "guard.log", extra=extra) as guard:
-        guard.wait_for_output("called", 120)
+        guard.wait_for_output("called", READY_S)
         page = open_window().log_in(system.operator, "/tool/forced")
         expect(page.get_by_text("Who calls it")).to_be_visible()
 
@@ -111,12 +112,12 @@ def test_forced_open_tool_is_refused_in_another_process_until_the_command_is_und
         carry_out(page, "Provider is down, INC-77", "Force open")
         expect(page.get_by_label("State", exact=True)).to_contain_text("Forced open")
         expect(page.get_by_label("State", exact=True)).to_contain_text("INC-77")
-        guard.wait_for_output("refused", 60)
+        guard.wait_for_output("refused", READY_S)
 
         page.get_by_role("button", name="Undo").click()
         expect(page.get_by_label("State", exact=True)).to_contain_text("Closed")
         refused = guard.output().count("called")
-        guard.wait_until(lambda: guard.output().count("called") > refused, "calling again", 60)
+        guard.wait_until(lambda: guard.output().count("called") > refused, "calling again", HAPPEN_S)
 
     page.keyboard.press("g")
     page.keyboard.press("a")
@@ -179,7 +180,7 @@ def test_dead_letter_is_found_repaired_and_stored(system, open_window):
     page.get_by_role("button", name="Send again").click()
     expect(page.get_by_text("Sent again", exact=True)).to_be_visible()
     query = f"SELECT count() FROM tool_metrics WHERE metric_id = '{identity}'"
-    system.up.child.wait_until(lambda: system.up.value(query) == 1, "stored", 60)
+    system.up.child.wait_until(lambda: system.up.value(query) == 1, "stored", HAPPEN_S)
 
 
 def test_session_that_ended_leads_to_the_login_and_back_to_the_same_page(system, open_window):
@@ -211,7 +212,7 @@ def test_who_logs_in_after_another_sees_nothing_that_the_other_was_still_loading
 
     window.page.route("**/v1/console/now?minutes=60", hold_the_first)
     page = window.log_in(system.operator)
-    waiting.until(lambda: page.wait_for_timeout(20) or held, 60)
+    waiting.until(lambda: page.wait_for_timeout(20) or held, HAPPEN_S)
     page.get_by_role("button", name="Log out").click()
     page.get_by_label("Token").fill(system.weather)
     page.get_by_role("button", name="Log in").click()
@@ -219,7 +220,7 @@ def test_who_logs_in_after_another_sees_nothing_that_the_other_was_still_loading
     (route, answer), asked = held[0], page.evaluate(LOADS)
     assert "search" in answer.text()
     route.fulfill(response=answer)
-    waiting.until(lambda: page.evaluate(LOADS) > asked, 60)
+    waiting.until(lambda: page.evaluate(LOADS) > asked, HAPPEN_S)
     page.evaluate("new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)))")
     expect(page.get_by_role("link", name="week", exact=True).first).to_be_visible()
     expect(page.get_by_role("link", name="search", exact=True)).to_have_count(0)

@@ -8,6 +8,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from switchgear_cli.demo.fleet import SERVICES
+from tests.support.limits import HAPPEN_S, STOP_S
 from tests.support.processes import run, switchgear
 
 
@@ -16,7 +17,7 @@ async def events(settings, until):
     async with AIOKafkaConsumer(
         settings.topics.executions, **settings.kafka.options(), auto_offset_reset="earliest"
     ) as consumer:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(HAPPEN_S):
             while not until(found):
                 for records in (await consumer.getmany(timeout_ms=200)).values():
                     found += [json.loads(record.value) for record in records]
@@ -32,7 +33,7 @@ async def test_every_event_of_the_demo_is_labelled_as_such(settings, tmp_path):
         agents = psutil.Process(child.pid).children(recursive=True)
         assert len(agents) == len(SERVICES)
         assert child.interrupt() == 0
-        assert psutil.wait_procs(agents, timeout=5)[1] == []
+        assert psutil.wait_procs(agents, timeout=STOP_S)[1] == []
         assert child.output().count("everything_sent=True") == len(SERVICES)
 
 
@@ -47,9 +48,9 @@ def test_an_agent_that_dies_ends_the_demo_with_the_agents_name(settings, tmp_pat
         child.wait_until(lambda: len(own.children()) == len(SERVICES))
         agents = own.children()
         agents[0].kill()
-        assert child.wait_for_exit(30) == 1
+        assert child.wait_for_exit(STOP_S) == 1
         assert "switchgear: The demo's process demo-" in child.output()
-        assert psutil.wait_procs(agents, timeout=5)[1] == []
+        assert psutil.wait_procs(agents, timeout=STOP_S)[1] == []
 
 
 @pytest.mark.deep

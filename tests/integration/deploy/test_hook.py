@@ -13,6 +13,7 @@ from aiokafka import AIOKafkaConsumer
 from switchgear_cli.hook.outbox import send
 from switchgear_cli.hook.state import State
 from switchgear_schemas.file_lock import FileLock
+from tests.support.limits import HAPPEN_S, READY_S
 from tests.support.processes import environment, settings_environment
 from tests.support.waiting import until
 
@@ -27,7 +28,7 @@ def hook(path, settings, kind, **fields):
     }
     done = subprocess.run(
         [sys.executable, "-m", "switchgear_cli", "hook", "claude-code", "--state-file", str(path)],
-        input=json.dumps(event | fields), env=environment(settings), capture_output=True, text=True, timeout=60, check=True,
+        input=json.dumps(event | fields), env=environment(settings), capture_output=True, text=True, timeout=READY_S, check=True,
     )  # fmt: skip
     assert done.stdout == done.stderr == ""
 
@@ -51,9 +52,9 @@ async def events(settings):
 def sent(path, settings, monkeypatch):
     """Wait until the hook's sender is done, and send what it has left, because Kafka was slow or away."""
     with State(path) as state:
-        until(lambda: state.posted(1) == [] or not state.is_due("sender", time.time()), 60)
+        until(lambda: state.posted(1) == [] or not state.is_due("sender", time.time()), HAPPEN_S)
         lock = FileLock(path.with_suffix(".sender"))
-        until(lambda: not lock.is_held(), 60)
+        until(lambda: not lock.is_held(), HAPPEN_S)
         state.set_due("sender", 0.0)
     for name, value in settings_environment(settings).items():
         monkeypatch.setenv(name, value)

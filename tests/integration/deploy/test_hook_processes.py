@@ -11,6 +11,7 @@ import time
 import pytest
 
 from switchgear_cli.hook.state import State
+from tests.support.limits import HAPPEN_S, READY_S
 from tests.support.processes import environment
 
 TOOL = "mcp__weather__get_forecast"
@@ -42,7 +43,7 @@ def ended(process):
     out, error = process.stdout.read().decode(), process.stderr.read().decode()
     process.stdout.close()
     process.stderr.close()
-    return process.wait(30), out, error
+    return process.wait(HAPPEN_S), out, error
 
 
 def event(kind, call="toolu_1", **fields):
@@ -115,7 +116,7 @@ def test_the_event_of_a_tool_without_failures_imports_neither_the_sdk_nor_the_pa
     for kind in ("PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionEnd"):
         done = subprocess.run(
             [sys.executable, "-c", script, "hook", "claude-code", "--state-file", str(path)],
-            input=json.dumps(event(kind, tool_response=[])), env=environment(), capture_output=True, text=True, timeout=60, check=True,
+            input=json.dumps(event(kind, tool_response=[])), env=environment(), capture_output=True, text=True, timeout=READY_S, check=True,
         )  # fmt: skip
         assert done.stdout == "0 []\n"
 

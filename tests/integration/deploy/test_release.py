@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.limits import BUILD_S
 from tests.support.snippets import REPOSITORY
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(900)]
@@ -27,7 +28,7 @@ def release(tmp_path_factory):
     folder = tmp_path_factory.mktemp("release")
     done = subprocess.run(
         [sys.executable, "deploy/release.py", "--folder", str(folder)],
-        cwd=REPOSITORY, capture_output=True, text=True, timeout=880, check=False,
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=3 * BUILD_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return folder

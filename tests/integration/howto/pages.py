@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 
 from switchgear_schemas.settings import Settings
+from tests.support.limits import HAPPEN_S
 from tests.support.processes import Child, environment
 from tests.support.recount import read_topic
 from tests.support.snippets import snippets
@@ -45,7 +46,7 @@ def by_host_name(settings: Settings) -> str:
 def get(url: str, times: int = 1, at_once: int = 4) -> list[httpx.Response]:
     """Get ``url`` several times, each over a new connection, so that every worker process gets some requests."""
     with ThreadPoolExecutor(at_once) as pool:
-        return list(pool.map(lambda _: httpx.get(url, timeout=30), range(times)))
+        return list(pool.map(lambda _: httpx.get(url, timeout=HAPPEN_S), range(times)))
 
 
 def serving(port: int) -> bool:
@@ -68,7 +69,9 @@ def statuses(settings: Settings) -> Counter[str]:
     return Counter(event["status"] for event in events(settings))
 
 
-def until_events(settings: Settings, enough: Callable[[list[dict[str, Any]]], object], seconds: float = 30) -> None:
+def until_events(
+    settings: Settings, enough: Callable[[list[dict[str, Any]]], object], seconds: float = HAPPEN_S
+) -> None:
     """Wait until the events in Kafka satisfy ``enough``."""
     until(lambda: enough(events(settings)), seconds, state=lambda: events(settings))
 

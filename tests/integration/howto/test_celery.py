@@ -13,7 +13,7 @@ import pytest
 
 from switchgear_schemas.settings import Settings
 from tests.integration.howto.pages import command_of, events, start, statuses, until_events
-from tests.support.limits import HAPPEN_S
+from tests.support.limits import BUILD_S, HAPPEN_S, READY_S
 from tests.support.processes import Child, environment
 from tests.support.snippets import written
 
@@ -56,7 +56,7 @@ class Queue:
         variables = environment(self.settings, self.variables)
         done = subprocess.run(
             [sys.executable, "-c", SEND, *cities], cwd=self.folder, env=variables, capture_output=True, text=True,
-            timeout=200, check=False,
+            timeout=BUILD_S, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return Counter(
@@ -75,7 +75,7 @@ def test_celery_loses_no_event_when_each_task_ends_its_process(queue, settings):
         assert queue.send(*["Oslo"] * 6) == {"sunny in Oslo": 6}
         # Celery may hang if it ends while a task's process does.
         until_events(settings, lambda found: len(found) == 6, HAPPEN_S)
-        worker.terminate(60)
+        worker.terminate(READY_S)
     found = events(settings)
     assert Counter(event["status"] for event in found) == {"success": 6}
     assert {event["service"] for event in found} == {"forecasts"}
@@ -91,5 +91,5 @@ def test_refused_celery_task_returns_when_the_circuit_lets_it_through(queue, set
         answers = queue.send(*["Oslo"] * 4)
         assert answers == {"sunny in Oslo": 4}, worker.output()
         assert "RuntimeError('The tool mcp:weather:get_forecast is unavailable" in worker.output()
-        worker.terminate(60)
+        worker.terminate(READY_S)
     assert statuses(settings)["success"] == 4

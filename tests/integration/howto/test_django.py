@@ -21,6 +21,7 @@ from tests.integration.howto.pages import (
     until_events,
 )  # fmt: skip
 from tests.integration.producers.circuits import circuit, publish
+from tests.support.limits import HAPPEN_S, READY_S
 from tests.support.processes import environment
 from tests.support.snippets import written
 from tests.support.waiting import until
@@ -35,7 +36,9 @@ def project(tmp_path):
     """Return the folder of a project by ``django-admin startproject shop .``, with the files of the page."""
     folder = tmp_path / "project"
     folder.mkdir()
-    subprocess.run([sys.executable, "-m", "django", "startproject", "shop", "."], cwd=folder, check=True, timeout=60)
+    subprocess.run(
+        [sys.executable, "-m", "django", "startproject", "shop", "."], cwd=folder, check=True, timeout=READY_S
+    )
     (folder / "shop" / "urls.py").unlink()  # the page shows the whole file
     return written(PAGE, folder)
 
@@ -88,7 +91,7 @@ def test_client_started_before_the_fork_works_in_every_gunicorn_worker(serve, pr
     child, url = serve("--preload")
     get(f"{url}/Oslo", 12)
     asyncio.run(publish(settings, circuit(TOOL, "open", 1, until=50)))
-    until(lambda: {answer.status_code for answer in get(f"{url}/Oslo", 12)} == {503}, 30)
+    until(lambda: {answer.status_code for answer in get(f"{url}/Oslo", 12)} == {503}, HAPPEN_S)
     child.terminate()
     assert len({event["emitter_id"] for event in events(settings)}) == 2
 
@@ -124,6 +127,6 @@ asyncio.run(main())
 """
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(extra={"SWITCHGEAR_LOCAL": "true"}), cwd=project,
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=READY_S, check=False,
     )  # fmt: skip
     assert "[500, 500, 500, 500, 500, 503] 60" in done.stdout, done.stdout + done.stderr

@@ -10,6 +10,7 @@ import pytest
 from switchgear_cli.local.ports import any_free_port
 from tests.integration.howto.pages import TOOL, command_of, events, get, seconds_of, serving, start, until_events
 from tests.integration.producers.circuits import circuit, publish
+from tests.support.limits import HAPPEN_S
 from tests.support.snippets import written
 
 PAGE = "docs/howto/fastapi.md"
@@ -34,7 +35,7 @@ def serve(settings, tmp_path):
 
 def test_fastapi_answers_503_with_retry_after_once_five_failures_opened_the_circuit(serve, settings):
     child, url = serve()
-    assert httpx.get(f"{url}/Oslo", timeout=30).json() == "sunny in Oslo"
+    assert httpx.get(f"{url}/Oslo", timeout=HAPPEN_S).json() == "sunny in Oslo"
     assert [httpx.get(f"{url}/Atlantis").status_code for _ in range(6)] == [500] * 5 + [503]
     assert 55 <= seconds_of(httpx.get(f"{url}/Oslo")) <= 60
     child.terminate()
@@ -66,5 +67,5 @@ def test_first_fastapi_request_knows_the_circuits_that_were_open_before_the_star
 
 def test_fastapi_application_starts_and_guards_without_kafka(serve):
     child, url = serve(SWITCHGEAR_KAFKA_BOOTSTRAP_SERVERS=f"localhost:{any_free_port()}")
-    assert [httpx.get(f"{url}/Atlantis", timeout=30).status_code for _ in range(6)] == [500] * 5 + [503]
+    assert [httpx.get(f"{url}/Atlantis", timeout=HAPPEN_S).status_code for _ in range(6)] == [500] * 5 + [503]
     child.kill9()  # its end would wait for Kafka

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 from uv import find_uv_bin
 
+from tests.support.limits import BUILD_S
 from tests.support.processes import run, switchgear
 from tests.support.running_gateway import running_gateway
 from tests.support.snippets import snippets
@@ -43,7 +44,7 @@ def test_a_generated_client_asks_for_permits_and_reads_refusals(settings, tmp_pa
             shlex.split(get.replace("http://127.0.0.1:8622", gateway.url)),
             [find_uv_bin(), "tool", "run", GENERATOR, *shlex.split(generate)[2:]],
         ):
-            subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=240)
+            subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=BUILD_S)
         asked = [
             find_uv_bin(),
             "run",
@@ -57,7 +58,7 @@ def test_a_generated_client_asks_for_permits_and_reads_refusals(settings, tmp_pa
         ]
         done = subprocess.run(
             [*asked, "python", "-c", ASK, gateway.url],
-            cwd=tmp_path / "gateway_client", check=True, capture_output=True, text=True, timeout=240,
+            cwd=tmp_path / "gateway_client", check=True, capture_output=True, text=True, timeout=BUILD_S,
         )  # fmt: skip
     allowed, refused, sent = json.loads(done.stdout)
     assert (allowed["allowed"], allowed["tool"], sent) == (True, "works", 204)

@@ -18,6 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.integration.howto.pages import by_host_name, statuses
+from tests.support.limits import BUILD_S, READY_S
 from tests.support.processes import environment
 from tests.support.snippets import REPOSITORY, check_output, programs
 
@@ -41,7 +42,7 @@ class Bare:
         """Run a program of the environment, outside the repository."""
         return subprocess.run(
             [self.folder / "bin" / command[0], *command[1:]], env=environment(extra=variables), cwd=self.folder,
-            capture_output=True, text=True, timeout=60, check=False,
+            capture_output=True, text=True, timeout=READY_S, check=False,
         )  # fmt: skip
 
 
@@ -66,7 +67,7 @@ def bare(tmp_path_factory):
 def pip(*arguments: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments],
-        cwd=REPOSITORY, capture_output=True, text=True, timeout=200, check=False,
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=BUILD_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 

@@ -17,6 +17,7 @@ from switchgear_schemas.connection import KafkaConnection
 from switchgear_schemas.settings import load_settings
 from tests.integration.howto.pages import statuses
 from tests.support.java_client import permit
+from tests.support.limits import HAPPEN_S
 from tests.support.processes import all_ended, run, switchgear
 from tests.support.secured import PASSWORD
 from tests.support.snippets import snippets
@@ -116,9 +117,9 @@ def of(secured, tmp_path):
 
 def test_service_and_emit_need_only_the_two_permissions_of_the_page(log_in, of, plain, denied, tmp_path):
     gear = log_in("forecasts")
-    assert gear.start(wait=40), gear.status()
+    assert gear.start(wait=HAPPEN_S), gear.status()
     gear.call("search", int)
-    assert gear.flush(40), gear.status()
+    assert gear.flush(HAPPEN_S), gear.status()
     recording = tmp_path / "calls.jsonl"
     recording.write_text('{"tool_name": "search", "status": "timeout"}\n')
     done = run("emit", str(recording), settings=of("forecasts"))
@@ -131,26 +132,26 @@ def test_service_and_emit_need_only_the_two_permissions_of_the_page(log_in, of, 
 
 def test_service_without_write_permission_reports_it_and_sends_the_waiting_events_later(give, log_in, caplog):
     gear = log_in("reader")
-    assert gear.start(wait=40), gear.status()
+    assert gear.start(wait=HAPPEN_S), gear.status()
     gear.call("waited", int)
     says = f"The Kafka user 'reader' may not write to the topic {EXECUTIONS}. Allow it the operation Write there"
-    until(lambda: says in caplog.text, 40)
+    until(lambda: says in caplog.text, HAPPEN_S)
     assert says in gear.status().emitter.last_error
     give(SERVICE[0], users=["reader"])
-    assert gear.flush(40), gear.status()
+    assert gear.flush(HAPPEN_S), gear.status()
 
 
 def test_service_without_read_permission_reports_it_and_calls_tools(give, log_in, denied, caplog):
     gear = log_in("writer")
     gear.start()
     says = f"The Kafka user 'writer' may not read the topic {CIRCUITS}. Allow it the operation Read there."
-    until(lambda: says in caplog.text, 40)
+    until(lambda: says in caplog.text, HAPPEN_S)
     assert gear.status().follower.last_error == says
     assert ("DESCRIBE", CIRCUITS) in denied("writer"), "the broker's log shows what was denied"
     assert gear.call("search", lambda: "found") == "found"
-    assert gear.flush(40), gear.status()
+    assert gear.flush(HAPPEN_S), gear.status()
     give(SERVICE[1], users=["writer"])
-    assert gear.start(wait=40), gear.status()
+    assert gear.start(wait=HAPPEN_S), gear.status()
 
 
 def test_worker_sink_and_operator_need_only_the_permissions_of_the_page(give, of, plain, denied, tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import load_settings
 from tests.support.java_client import add_scram_user
+from tests.support.limits import READY_S
 from tests.support.processes import python
 from tests.support.secured import PASSWORD, USER
 from tests.support.snippets import files, snippets
@@ -58,7 +59,7 @@ def check(ours, secured, tmp_path):
         given = {name: ours(value) for name, value in variables.items()}
         given |= {"SWITCHGEAR_KAFKA_SSL_CAFILE": str(secured.authority.cafile), "SWITCHGEAR_TOPIC_PREFIX": "tls."}
         with python(code, log=tmp_path / "check.log", extra=given) as child:
-            assert child.wait_for_exit(120) == 0, child.output()
+            assert child.wait_for_exit(READY_S) == 0, child.output()
         return child.output()
 
     return run

@@ -9,6 +9,7 @@ import sys
 import pytest
 from uv import find_uv_bin
 
+from tests.support.limits import BUILD_S
 from tests.support.processes import environment
 from tests.support.snippets import REPOSITORY
 
@@ -22,7 +23,7 @@ def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dist")
     subprocess.run(
         [sys.executable, "-m", "pip", "--quiet", "wheel", ".", "--no-deps", "--no-build-isolation", "--wheel-dir", folder],
-        cwd=REPOSITORY, check=True, timeout=200,
+        cwd=REPOSITORY, check=True, timeout=BUILD_S,
     )  # fmt: skip
     (found,) = folder.glob("switchgear-*.whl")
     return found
@@ -47,7 +48,7 @@ def test_the_proxy_runs_from_the_wheel_and_writes_that_command_into_a_clients_fi
             input=given,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=BUILD_S,
             check=True,
         ).stdout
 

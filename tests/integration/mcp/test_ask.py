@@ -20,6 +20,7 @@ from tests.integration.mcp.conftest import QUESTIONS, opened, over_http
 from tests.support.ask_api import text_of
 from tests.support.deep import some
 from tests.support.engine import store_circuits
+from tests.support.limits import ANSWER_S, HAPPEN_S
 from tests.support.processes import environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")]
@@ -41,7 +42,7 @@ async def over_stdio(api, token, mode, **how):
 async def client_of(url, token, mode, **how):
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, timeout=HAPPEN_S) as http,
         Client(streamable_http_client(url, http_client=http), mode=mode, **how) as client,
     ):
         yield client
@@ -124,12 +125,12 @@ async def test_a_subscriber_over_http_learns_of_a_change(api, store, tokens, tmp
                 await client.session.subscribe_resource(URI)
                 await asyncio.sleep(1)
                 await store_circuits(store, [opened("mail")])
-                assert await asyncio.wait_for(told.get(), 20) == URI
+                assert await asyncio.wait_for(told.get(), ANSWER_S) == URI
             else:
                 async with client.listen(resource_subscriptions=[URI]) as stream:
                     await asyncio.sleep(1)
                     await store_circuits(store, [opened("mail")])
-                    assert (await asyncio.wait_for(anext(aiter(stream)), 20)).uri == URI
+                    assert (await asyncio.wait_for(anext(aiter(stream)), ANSWER_S)).uri == URI
             (resource,) = (await client.read_resource(URI)).contents
             assert '"mail"' in resource.text
         begin = time.monotonic()
@@ -146,12 +147,12 @@ async def test_a_signal_ends_it_and_so_does_a_client_that_goes(api, tokens):
             *command, env=variables, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
         )
         process.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
-        assert b'"id":1' in await asyncio.wait_for(process.stdout.readline(), 30)
+        assert b'"id":1' in await asyncio.wait_for(process.stdout.readline(), HAPPEN_S)
         if ending == "signal":
             process.send_signal(signal.SIGTERM)
         else:
             process.stdin.close()
-        assert await asyncio.wait_for(process.wait(), 8) == 0
+        assert await asyncio.wait_for(process.wait(), ANSWER_S) == 0
 
 
 @pytest.mark.deep
@@ -162,9 +163,9 @@ async def test_a_message_that_is_too_long_is_skipped_and_the_next_one_answered(a
     )
     ping = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n'
     process.stdin.write(ping % 1 + b'{"jsonrpc":"2.0","id":2,"x":"' + b"x" * 5_000_000 + b'"}\n' + ping % 3)
-    answers = [await asyncio.wait_for(process.stdout.readline(), 60)]
+    answers = [await asyncio.wait_for(process.stdout.readline(), HAPPEN_S)]
     while b'"id":3' not in answers[-1]:
-        answers.append(await asyncio.wait_for(process.stdout.readline(), 60))
+        answers.append(await asyncio.wait_for(process.stdout.readline(), HAPPEN_S))
     process.stdin.close()
-    assert await asyncio.wait_for(process.wait(), 8) == 0
+    assert await asyncio.wait_for(process.wait(), ANSWER_S) == 0
     assert all(len(each) < 1_000 for each in answers)

@@ -18,8 +18,9 @@ from switchgear_schemas.settings import load_settings
 from tests.integration.producers.circuits import circuit, publish
 from tests.support import waiting
 from tests.support.kafka import own_kafka
+from tests.support.limits import HAPPEN_S
 
-until = functools.partial(waiting.until, seconds=60)
+until = functools.partial(waiting.until, seconds=HAPPEN_S)
 
 
 @pytest.mark.deep
@@ -88,7 +89,7 @@ def test_every_value_of_on_state_unavailable_holds_until_the_broker_is_back(
         asyncio.run(publish(settings, circuit("broken", "closed", 2, until=None)))
         until(lambda: [(change.source, change.state) for change in changes][-1:] == [("fleet", "closed")])
         until(lambda: isinstance(known.try_acquire("broken"), Permit))
-        assert all(gear.flush(30) for gear in clients), "what was emitted meanwhile has arrived"
+        assert all(gear.flush(HAPPEN_S) for gear in clients), "what was emitted meanwhile has arrived"
         assert [gear.status().background_deaths for gear in clients] == [{}, {}, {}]
 
 

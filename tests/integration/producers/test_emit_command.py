@@ -19,6 +19,7 @@ from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import load_settings
 from tests.integration.producers.circuits import executions
 from tests.support.kafka import own_kafka
+from tests.support.limits import HAPPEN_S, READY_S
 from tests.support.processes import environment, run, switchgear
 
 
@@ -35,7 +36,7 @@ def log(settings) -> list[dict]:
         finally:
             await consumer.stop()
 
-    return asyncio.run(asyncio.wait_for(read(), 60))
+    return asyncio.run(asyncio.wait_for(read(), HAPPEN_S))
 
 
 def lines(count: int, *, start: float = 0.0, step: float = 0.0, **changes) -> bytes:
@@ -81,7 +82,7 @@ def test_good_lines_go_bad_ones_are_named_and_the_exit_code_says_so(settings, tm
 def test_the_standard_input_is_sent_and_restamped(settings):
     ended = subprocess.run(
         [sys.executable, "-m", "switchgear_cli", "emit", "-", "--restamp", "--service", "replayed"],
-        input=lines(100, start=-86_400 * 90, step=1.0), capture_output=True, check=False, timeout=60, env=environment(settings),
+        input=lines(100, start=-86_400 * 90, step=1.0), capture_output=True, check=False, timeout=READY_S, env=environment(settings),
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     stamps = sorted(datetime.fromisoformat(event["recorded_at"]) for event in log(settings))
@@ -190,7 +191,7 @@ def test_a_broker_that_goes_away_ends_emit_with_the_number_of_acknowledged_event
         while not log(settings) and time.monotonic() < deadline:
             time.sleep(0.3)
     with child:
-        assert child.wait_for_exit(60) == 1
+        assert child.wait_for_exit(READY_S) == 1
     output = child.output()
     assert "Kafka has acknowledged nothing for 3 s" in output
     assert "not acknowledged" in output
@@ -204,7 +205,7 @@ def test_a_broker_that_goes_away_ends_emit_with_the_number_of_acknowledged_event
 @pytest.mark.shared
 def test_a_hundred_thousand_real_calls_are_all_in_the_log(settings, shared):
     ended = run(
-        "emit", str(shared / "data" / "rpc_calls_nezha.jsonl.gz"), "--restamp", settings=settings, timeout_s=120
+        "emit", str(shared / "data" / "rpc_calls_nezha.jsonl.gz"), "--restamp", settings=settings, timeout_s=READY_S
     )
     assert ended.returncode == 0, ended.stderr
     assert "110,649 sent, 110,649 acknowledged, 0 refused" in ended.stdout

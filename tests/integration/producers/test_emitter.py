@@ -24,6 +24,7 @@ from tests.integration.producers.circuits import eventually
 from tests.support.deep import some
 from tests.support.delivered import assert_each_arrived, assert_each_once, assert_in_order, number_of
 from tests.support.kafka import own_kafka
+from tests.support.limits import ANSWER_S, HAPPEN_S, READY_S
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def execution(tool: str, number: int = 0) -> tuple[str, bytes]:
 
 async def test_an_event_arrives_complete_under_its_tools_key_on_its_owners_partition(settings, emitter):
     emitter.emit(Event("search", "success", 12.5, user_id="u"))
-    assert await emitter.aflush(20)
+    assert await emitter.aflush(ANSWER_S)
     (record,) = await read(settings)
     assert record.key == b"search"
     assert record.partition == owner_partition("search", 4)
@@ -79,8 +80,8 @@ async def test_a_hundred_thousand_events_of_four_threads_arrive_exactly_once_in_
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
-        assert emitter.flush(60)
+            thread.join(HAPPEN_S)
+        assert emitter.flush(HAPPEN_S)
         assert emitter.close()
 
     await asyncio.to_thread(work)
@@ -202,7 +203,7 @@ async def test_the_record_that_the_topic_refuses_is_found_among_small_ones(kafka
 async def test_dicts_that_are_not_executions_are_counted_and_the_others_are_sent(settings, emitter):
     emitter.emit({"status": "success"})
     emitter.emit({"tool_name": "t", "status": "success", "metadata": {"number": 1}, "colour": "blue"})
-    assert await emitter.aflush(20)
+    assert await emitter.aflush(ANSWER_S)
     assert (emitter.status().failed, emitter.status().acknowledged) == (1, 1)
     (record,) = await read(settings)
     assert json.loads(record.value)["colour"] == "blue"
@@ -215,7 +216,7 @@ async def test_a_topic_that_does_not_exist_is_named_and_used_once_it_exists(kafk
     await eventually(lambda: emitter.status().last_error)
     assert "switchgear topics ensure" in (emitter.status().last_error or "")
     await ensure_topics(settings)
-    assert await emitter.aflush(40)
+    assert await emitter.aflush(HAPPEN_S)
     assert_each_once(await read(settings), [1])
     await asyncio.to_thread(emitter.close)
 
@@ -229,7 +230,7 @@ assert emitter.connect(30)
 for number in range(1000):
     emitter.emit(Event("t", "success", metadata={{"number": number}}))
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=READY_S, capture_output=True)
     assert_each_once(asyncio.run(read(settings)), range(1_000))
 
 
@@ -258,7 +259,7 @@ if __name__ == "__main__":
     assert [child.exitcode for child in children] == [0, 0]
     assert emitter.close(20)
 """)
-    subprocess.run([sys.executable, str(script)], check=True, timeout=120, capture_output=True)
+    subprocess.run([sys.executable, str(script)], check=True, timeout=READY_S, capture_output=True)
     assert_each_once(asyncio.run(read(settings)), [0, *range(100, 300)])
 
 
@@ -275,7 +276,7 @@ async def test_a_flush_waits_only_for_events_emitted_before_it(settings, emitter
     try:
         for number in range(20):
             emitter.emit(Event(f"t{number % 5}", "success", metadata={"number": number}))
-            assert await emitter.aflush(10)
+            assert await emitter.aflush(ANSWER_S)
             found = set(map(number_of, await read(settings)))
             assert set(range(number + 1)) <= found, "what was flushed is in the log"
     finally:
@@ -300,7 +301,7 @@ if child == 0:
     os._exit(0 if ok else 1)
 assert ok and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, capture_output=True)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=READY_S, capture_output=True)
     expected = [*range(100), *range(1000, 1100), *range(2000, 2100)]
     assert_each_once(asyncio.run(read(settings)), expected)
 
@@ -331,16 +332,16 @@ def test_a_broker_that_starts_late_and_restarts_gets_every_event_in_order_with_c
         try:
             asyncio.run(ensure_topics(settings))
             for _ in range(2):
-                wait_until(lambda: emitter.status().connected, 40)
+                wait_until(lambda: emitter.status().connected, HAPPEN_S)
                 time.sleep(1.0)
                 broker.stop()
                 time.sleep(0.7)
                 broker.start()
-            wait_until(lambda: emitter.status().connected, 40)
+            wait_until(lambda: emitter.status().connected, HAPPEN_S)
             time.sleep(1.0)
             stop.set()
-            producer.join(10)
-            assert emitter.flush(60), emitter.status()
+            producer.join(ANSWER_S)
+            assert emitter.flush(HAPPEN_S), emitter.status()
             status = emitter.status()
             assert (status.acknowledged, status.dropped, status.failed) == (emitted, 0, 0)
             records = asyncio.run(read(settings))
@@ -351,7 +352,7 @@ def test_a_broker_that_starts_late_and_restarts_gets_every_event_in_order_with_c
             broker.stop()
     finally:
         stop.set()
-        producer.join(10)
+        producer.join(ANSWER_S)
         emitter.close(0)
 
 

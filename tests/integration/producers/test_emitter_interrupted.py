@@ -6,6 +6,7 @@ import pytest
 
 from switchgear import Emitter, Event
 from switchgear.runtime.background_thread import Background
+from tests.support.limits import HAPPEN_S
 from tests.support.waiting import until
 
 
@@ -40,7 +41,7 @@ def emitter(request, settings, background, tmp_path):
         spool_dir=tmp_path if request.param == "spool" else None,
     )
     made.emit(Event("t", "success"))
-    until(lambda: made.status().acknowledged == 1, 60)
+    until(lambda: made.status().acknowledged == 1, HAPPEN_S)
     until(lambda: made.idle)
     yield made
     made.close(10)
@@ -51,14 +52,14 @@ def test_the_next_event_wakes_the_background_after_an_interrupted_one(emitter, b
     with pytest.raises(SoftTimeLimitError):
         emitter.emit(Event("t", "success"))
     emitter.emit(Event("t", "success"))
-    until(lambda: emitter.status().acknowledged == 3, 60)
+    until(lambda: emitter.status().acknowledged == 3, HAPPEN_S)
 
 
 def test_an_event_interrupted_by_a_signal_is_sent_without_another_one(emitter, background):
     background.signals = 1
     with pytest.raises(SoftTimeLimitError):
         emitter.emit(Event("t", "success"))
-    until(lambda: emitter.status().acknowledged == 2, 60)
+    until(lambda: emitter.status().acknowledged == 2, HAPPEN_S)
 
 
 def test_an_event_whose_wake_up_was_lost_is_sent(emitter):
@@ -66,4 +67,4 @@ def test_an_event_whose_wake_up_was_lost_is_sent(emitter):
     until(lambda: emitter.idle and not len(emitter.buffer))
     emitter.idle = False
     emitter.buffer.items.append((Event("t", "success"), 0.0))
-    until(lambda: emitter.status().acknowledged == 2, 60)
+    until(lambda: emitter.status().acknowledged == 2, HAPPEN_S)

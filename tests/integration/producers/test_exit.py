@@ -15,6 +15,7 @@ from switchgear_cli.local.ports import any_free_port
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import Settings, load_settings
 from tests.support.kafka import own_kafka
+from tests.support.limits import READY_S
 from tests.support.processes import python
 from tests.support.spooling import left_in
 
@@ -78,7 +79,7 @@ def test_all_clients_together_take_about_as_long_as_the_exit_timeout(
         assert broker.pid is not None
         os.kill(broker.pid, signal.SIGSTOP)
         go.touch()
-        assert child.wait_for_exit(60) == 0, child.output()
+        assert child.wait_for_exit(READY_S) == 0, child.output()
     took = float(child.output().partition("took ")[2].split()[0])
     assert took < CLIENTS - 1, child.output()
     assert "Traceback" not in child.output()

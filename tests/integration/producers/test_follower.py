@@ -15,6 +15,7 @@ from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import load_settings
 from tests.integration.producers.circuits import circuit, eventually, publish
 from tests.support.kafka import own_kafka
+from tests.support.limits import HAPPEN_S
 from tests.support.raw_batches import RawRecord, batch, compressed, payload, produce_raw
 
 
@@ -119,17 +120,19 @@ def test_a_broker_that_comes_later_goes_away_and_loses_its_data_is_followed_all_
                     settings, *(circuit("a", "open", version) for version in range(1, 6)), circuit("gone", "open", 9)
                 )
             )
-            assert follower.wait_loaded(40)
+            assert follower.wait_loaded(HAPPEN_S)
             asyncio.run(eventually(lambda: len(follower.table.views) == 2))
         time.sleep(0.5)
         assert follower.table.views["a"].version == 5, "the last known state stays"
         with own_kafka(tmp_path / "first", port):
             asyncio.run(publish(settings, circuit("a", "closed", 6)))
-            asyncio.run(eventually(lambda: follower.table.views["a"].version == 6, 60))
+            asyncio.run(eventually(lambda: follower.table.views["a"].version == 6, HAPPEN_S))
         with LocalKafka(tmp_path / "second", port):  # another cluster
             asyncio.run(ensure_topics(settings))
             asyncio.run(publish(settings, circuit("a", "closed", 1)))
-            asyncio.run(eventually(lambda: (a := follower.table.views.get("a")) is not None and a.version == 1, 60))
+            asyncio.run(
+                eventually(lambda: (a := follower.table.views.get("a")) is not None and a.version == 1, HAPPEN_S)
+            )
             assert set(follower.table.views) == {"a"}
     finally:
         assert follower.close(10)

@@ -10,6 +10,7 @@ import pytest
 from switchgear import BreakerPolicy, CachePolicy, CallTimeoutError, CircuitOpenError, Switchgear, Usage
 from switchgear_schemas.wire import decode_execution
 from tests.integration.producers.circuits import circuit, eventually, executions, publish
+from tests.support.limits import ANSWER_S
 
 
 async def everything(settings):
@@ -66,7 +67,7 @@ async def test_sessions_tokens_timeouts_streams_and_stand_ins_are_in_the_log(set
         gear.try_acquire("last").success()
         with pytest.raises(CircuitOpenError, match="session s-1 has made its 6 calls"):
             await llm("again")
-    assert await gear.aclose(20)
+    assert await gear.aclose(ANSWER_S)
 
     events = await everything(settings)
     assert {(event.session_id, event.user_id) for event in events} == {("s-1", "ana")}

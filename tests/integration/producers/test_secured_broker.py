@@ -11,6 +11,7 @@ from switchgear import Switchgear
 from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import load_settings
 from tests.integration.producers.circuits import circuit, publish
+from tests.support.limits import HAPPEN_S
 from tests.support.processes import python
 from tests.support.recount import read_topic
 from tests.support.secured import PASSWORD, USER
@@ -93,7 +94,7 @@ def test_what_the_broker_refuses_is_logged_and_the_password_is_not(plain, variab
     gear = Switchgear.from_env()
     try:
         gear.start()
-        until(lambda: says in caplog.text, 40)
+        until(lambda: says in caplog.text, HAPPEN_S)
         assert gear.call("search", lambda: "called all the same") == "called all the same"
     finally:
         gear.close(0)

@@ -20,6 +20,7 @@ from switchgear_sinks.store import open_store
 from tests.support import waiting
 from tests.support.delivered import assert_each_arrived, assert_in_order, is_marked, metric_id_of, number_of
 from tests.support.kafka import own_kafka
+from tests.support.limits import HAPPEN_S
 from tests.support.processes import python
 from tests.support.sinking import assert_exact, read_topic, sinking
 
@@ -71,7 +72,7 @@ def closing(emitter: Emitter) -> Iterator[Emitter]:
         emitter.close(0)
 
 
-until = functools.partial(waiting.until, seconds=40)
+until = functools.partial(waiting.until, seconds=HAPPEN_S)
 
 
 def emit(emitter: Emitter, first: int, last: int) -> None:
@@ -105,14 +106,14 @@ def test_every_event_arrives_once_in_order_when_kafka_is_away_at_the_start_and_l
         assert (status.dropped, status.spool.in_use, status.spool.error) == (0, True, None)
         assert status.away_s is not None
         away.come()
-        assert emitter.flush(60), emitter.status()
+        assert emitter.flush(HAPPEN_S), emitter.status()
         assert emitter.status().away_s is None
-        assert forgetful.flush(60), forgetful.status()
+        assert forgetful.flush(HAPPEN_S), forgetful.status()
         found = forgetful.status()
         assert (found.emitted, found.acknowledged, found.dropped, found.failed) == (3_000, 1_000, 2_000, 0)
         assert forgetful.close()
         emit(emitter, 5_000, 6_000)
-        assert emitter.flush(30), emitter.status()
+        assert emitter.flush(HAPPEN_S), emitter.status()
         away.go()
         emit(emitter, 6_000, 16_000)
         until(lambda: (found := emitter.status()).spooled == 10_000 and not found.buffered)
@@ -120,7 +121,7 @@ def test_every_event_arrives_once_in_order_when_kafka_is_away_at_the_start_and_l
         until(lambda: emitter.status().acknowledged > 6_000)
         emitter.emit(Event("t0", "rejected", probe_requested=True, metadata={"number": -1}), urgent=True)
         emit(emitter, 16_000, 16_500)
-        assert emitter.flush(60), emitter.status()
+        assert emitter.flush(HAPPEN_S), emitter.status()
         status = emitter.status()
         assert (status.emitted, status.acknowledged, status.dropped, status.failed) == (16_501, 16_501, 0, 0)
         until(lambda: (spool := emitter.status().spool) is not None and spool.bytes == 0)
@@ -216,7 +217,7 @@ def test_no_event_is_lost_or_stored_twice_when_processes_are_killed_before_and_w
         emit(emitter, 20_000, 20_100)
         assert emitter.connect(40)
         until(lambda: (spool := emitter.status().spool) is not None and spool.taken_over)
-        assert emitter.flush(60), emitter.status()
+        assert emitter.flush(HAPPEN_S), emitter.status()
         assert emitter.close()
     records = away.records()
     assert_each_arrived(records, range(20_100))
@@ -258,7 +259,7 @@ time.sleep(600)
     with closing(away.emitter()) as emitter:
         emitter.emit(Event("t0", "success", metadata={"number": 20_000}))
         until(lambda: (spool := emitter.status().spool) is not None and spool.taken_over)
-        assert emitter.flush(60), emitter.status()
+        assert emitter.flush(HAPPEN_S), emitter.status()
         assert emitter.close()
     records = away.records()
     assert_each_arrived(records, range(-1, 20_001))
@@ -271,7 +272,7 @@ def test_guarded_calls_of_an_outage_are_recorded_each_once(away: Away, *, on_dis
     away.come()
     kafka, spool = away.settings.kafka_bootstrap_servers, away.spool if on_disk else None
     with Switchgear(kafka, topic_prefix=away.settings.topic_prefix, spool_dir=spool) as gear:
-        assert gear.start(40)
+        assert gear.start(HAPPEN_S)
         tools = [gear.guard(f"t{number}")(lambda: "found") for number in range(3)]
         calls = 0
 
@@ -290,7 +291,7 @@ def test_guarded_calls_of_an_outage_are_recorded_each_once(away: Away, *, on_dis
             until(lambda: gear.status().emitter.spooled >= 12_000)
         away.come()
         burst(0)
-        assert gear.flush(60), gear.status()
+        assert gear.flush(HAPPEN_S), gear.status()
         found = gear.status().emitter
         assert (found.emitted, found.acknowledged, found.dropped, found.failed) == (calls, calls, 0, 0)
     records = away.records()

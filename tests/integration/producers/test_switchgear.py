@@ -12,6 +12,7 @@ import pytest
 from switchgear import BreakerPolicy, CircuitOpenError, Switchgear
 from switchgear_schemas.wire import decode_execution
 from tests.integration.producers.circuits import circuit, eventually, executions, lease, publish
+from tests.support.limits import ANSWER_S, HAPPEN_S
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def make_gear(settings):
     def make(**options):
         gear = Switchgear(settings.kafka, topic_prefix=settings.topic_prefix, **options)
         made.append(gear)
-        assert gear.start(30)
+        assert gear.start(HAPPEN_S)
         wait_for_producer(gear)
         return gear
 
@@ -263,7 +264,7 @@ async def test_a_clock_that_is_wrong_by_seconds_makes_no_probe_of_its_own(settin
 async def test_closing_sends_everything_and_calls_go_on(settings, gear):
     for _ in range(100):
         gear.try_acquire("t").success()
-    assert await gear.aclose(20)
+    assert await gear.aclose(ANSWER_S)
     assert gear.status().emitter.acknowledged == 100
     assert gear.try_acquire("t")
     assert gear.call("t", lambda: 7) == 7

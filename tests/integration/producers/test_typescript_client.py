@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests.support.limits import READY_S
 from tests.support.npm import install_locked, printed
 from tests.support.snippets import REPOSITORY
 
@@ -52,7 +53,7 @@ def test_packed_client_works_in_every_run_time_and_the_documentation_says_so():
 def test_typescript_client_and_the_sdk_have_the_same_texts_and_classes():
     script = FOLDER / "test" / "parity" / "generate.py"
     done = subprocess.run(
-        [sys.executable, str(script), "--check"], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, str(script), "--check"], capture_output=True, text=True, timeout=READY_S, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -10,6 +10,7 @@ import pytest
 from switchgear_schemas.circuit_ids import circuit_id
 from switchgear_schemas.families import partition_key
 from switchgear_stream.inspect import read_circuits, read_rows
+from tests.support.limits import HAPPEN_S
 from tests.support.stream import dead_letters, emit, eventually, metric, recount, version_faults
 
 FAMILIES = ("mcp:github", "mcp:maps")
@@ -67,7 +68,7 @@ async def test_tools_and_families_count_every_call_once_while_workers_are_killed
         worker.kill9()
         worker = await asyncio.to_thread(start_worker, settings, *options)
     await load
-    await eventually(lambda: _counted(settings, 20_000), timeout_s=60, what="all calls counted")
+    await eventually(lambda: _counted(settings, 20_000), timeout_s=HAPPEN_S, what="all calls counted")
     rows, statuses = await read_rows(settings), await recount(settings)
     assert {tool: rows[tool].total_calls for tool in TOOLS} == {tool: statuses[tool].total() for tool in TOOLS}
     assert {tool: rows[tool].total_failed for tool in TOOLS} == {tool: statuses[tool]["error"] for tool in TOOLS}

@@ -15,6 +15,7 @@ from switchgear_stream import takeover
 from switchgear_stream.app import build_app
 from switchgear_stream.inspect import read_rows
 from switchgear_stream.takeover import TakeOver
+from tests.support.limits import ANSWER_S
 
 
 class Worker:
@@ -60,7 +61,7 @@ def other(settings, publisher):
 
 
 async def test_an_empty_changelog_is_restored_at_once(worker):
-    await asyncio.wait_for(worker.take_over.rows({0, 1, 2, 3}), 20)
+    await asyncio.wait_for(worker.take_over.rows({0, 1, 2, 3}), ANSWER_S)
     assert worker.names == set()
 
 

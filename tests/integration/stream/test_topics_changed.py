@@ -12,6 +12,7 @@ from aiokafka.admin.new_partitions import NewPartitions
 from switchgear.follower.follower import CircuitFollower
 from switchgear_cli.topics import ensure_topics
 from switchgear_stream.inspect import read_circuits, read_rows, totals
+from tests.support.limits import ANSWER_S, READY_S, STOP_S
 from tests.support.processes import run
 from tests.support.stream import command, dead_letters, emit, eventually, get
 
@@ -42,7 +43,7 @@ async def test_a_circuits_topic_that_was_deleted_has_every_circuit_again_at_once
             await admin.delete_topics([settings.topics.circuits])
             await eventually(lambda: _is_gone(admin, settings.topics.circuits), what="the topic is gone")
         await ensure_topics(settings)
-        await eventually(lambda: _states(settings, "forced_open", 8), timeout_s=10, what="the circuits are back")
+        await eventually(lambda: _states(settings, "forced_open", 8), timeout_s=ANSWER_S, what="the circuits are back")
         after = await read_circuits(settings)
         assert {name: records[-1] for name, records in after.items()} == {
             name: records[-1] for name, records in before.items()
@@ -98,7 +99,7 @@ async def test_added_partitions_under_load_lose_no_circuit_and_no_call(settings,
 
     for worker in workers:  # a restart goes on
         worker.process.terminate()
-        assert worker.wait_for_exit(20) == 0
+        assert worker.wait_for_exit(STOP_S) == 0
     start_worker(settings)
     await load(2)
     await eventually(lambda: _counted(settings, sent), what="every call counted after a restart")
@@ -118,7 +119,7 @@ async def _counted(settings, sent):
 async def test_another_number_of_partitions_than_circuits_are_kept_in_is_refused(settings, start_worker):
     worker = start_worker(settings)
     worker.process.terminate()
-    assert worker.wait_for_exit(20) == 0
+    assert worker.wait_for_exit(STOP_S) == 0
     wrong = settings.model_copy(update={"topic_partitions": 8})
     found = run("worker", settings=wrong)
     assert found.returncode == 1
@@ -130,7 +131,7 @@ async def test_another_number_of_partitions_than_circuits_are_kept_in_is_refused
         )
         await admin.create_partitions(more)
         await eventually(lambda: _has(admin, names.changelog, 8), what="eight partitions")
-    found = run("worker", settings=wrong, timeout_s=60)
+    found = run("worker", settings=wrong, timeout_s=READY_S)
     assert found.returncode == 70
     assert "SWITCHGEAR_TOPIC_PARTITIONS=4" in found.stdout + found.stderr
     start_worker(settings)  # the way out works

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from switchgear_stream.inspect import read_circuits, read_rows, totals
+from tests.support.limits import HAPPEN_S
 from tests.support.processes import Child
 from tests.support.stream import emit, eventually, get, metric, recount, version_faults
 
@@ -39,7 +40,7 @@ async def _check_exact(settings, sent: int) -> None:
     async def all_counted():
         return totals(await read_rows(settings))["total_calls"] >= sent
 
-    await eventually(all_counted, timeout_s=60, what="all calls counted")
+    await eventually(all_counted, timeout_s=HAPPEN_S, what="all calls counted")
     rows, statuses = await read_rows(settings), await recount(settings)
     assert {name: row.total_calls for name, row in rows.items()} == {
         name: found.total() for name, found in statuses.items()
@@ -89,13 +90,13 @@ async def test_three_workers_share_the_load_and_a_spare_takes_the_place_of_one_t
         await asyncio.to_thread(worker.wait_for_output, "ready  ")
 
     await eventually(
-        lambda: _owned(workers, [0, 1, 1, 1]), timeout_s=40, what="three owning a partition each, one none"
+        lambda: _owned(workers, [0, 1, 1, 1]), timeout_s=HAPPEN_S, what="three owning a partition each, one none"
     )
     load = asyncio.create_task(_load(settings, _events(20_000, seed=9), seconds=4))
     await asyncio.sleep(1)
     next(worker for worker in workers if metric(worker, "switchgear_worker_partitions") == 1).kill9()
     died = time.monotonic()
-    await eventually(lambda: _owned(workers, [1, 1, 1]), timeout_s=30, what="the spare owning the partition")
+    await eventually(lambda: _owned(workers, [1, 1, 1]), timeout_s=HAPPEN_S, what="the spare owning the partition")
     assert time.monotonic() - died < settings.worker_session_timeout_s + FAILOVER_S
     await load
     await _check_exact(settings, 20_000)

@@ -14,6 +14,7 @@ from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import load_settings
 from switchgear_stream.inspect import read_rows, totals
 from tests.support.kafka import own_kafka
+from tests.support.limits import HAPPEN_S
 from tests.support.stream import emit, eventually, recount
 
 
@@ -47,7 +48,7 @@ async def test_a_bounced_broker_costs_no_call_and_a_dead_one_is_waited_for_witho
                 worker = await asyncio.to_thread(start_worker, settings)
             return totals(await read_rows(settings))["total_calls"] >= 4000
 
-        await eventually(all_counted, timeout_s=60)
+        await eventually(all_counted, timeout_s=HAPPEN_S)
         statuses = await recount(settings)
         assert {name: row.total_calls for name, row in (await read_rows(settings)).items()} == {
             name: found.total() for name, found in statuses.items()

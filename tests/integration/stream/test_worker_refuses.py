@@ -6,6 +6,7 @@ import signal
 import socket
 import time
 
+from tests.support.limits import READY_S, STOP_S
 from tests.support.processes import run
 from tests.support.stream import get
 
@@ -14,7 +15,7 @@ def test_a_worker_without_a_broker_exits_with_a_message(kafka):
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     started = time.monotonic()
-    found = run("worker", settings=kafka.settings(kafka_bootstrap_servers=address), timeout_s=40)
+    found = run("worker", settings=kafka.settings(kafka_bootstrap_servers=address), timeout_s=READY_S)
     assert found.returncode == 1
     assert address in found.stderr
     assert "switchgear up" in found.stderr
@@ -56,5 +57,5 @@ def test_a_worker_that_was_paused_past_its_session_ends(make_settings, start_wor
     worker.process.send_signal(signal.SIGSTOP)
     time.sleep(7)
     worker.process.send_signal(signal.SIGCONT)
-    assert worker.wait_for_exit(15) == 70
+    assert worker.wait_for_exit(STOP_S) == 70
     assert "another owner" in worker.output()

@@ -16,6 +16,7 @@ from switchgear_alerts.turn import Turn
 from tests.support.alert_values import alerts_file
 from tests.support.alerting import circuit_record
 from tests.support.clock import Clock
+from tests.support.limits import ANSWER_S
 from tests.support.waiting import holds_within
 
 PARTITION = TopicPartition("circuits", 0)
@@ -143,7 +144,7 @@ async def test_while_the_disk_is_full_what_is_given_up_is_kept_and_no_more_is_re
 
     (tmp_path / "dead").unlink()
     assert await step_until(one, consumer, lambda: not consumer.paused())
-    assert await holds_within(lambda: len((tmp_path / "dead" / "dead.jsonl").read_text().splitlines()) == 2, 5)
+    assert await holds_within(lambda: len((tmp_path / "dead" / "dead.jsonl").read_text().splitlines()) == 2, ANSWER_S)
 
 
 async def test_what_waits_is_also_sent_after_the_clock_of_the_machine_went_back(tmp_path, monkeypatch):

@@ -22,6 +22,7 @@ from switchgear_schemas.errors import WrongUsageError
 from switchgear_schemas.families import DEFAULT_PATTERN
 from switchgear_schemas.file_lock import FileLock
 from switchgear_schemas.settings import load_settings
+from tests.support.limits import ANSWER_S
 
 
 def record_of(folder, *, kafka=19092, api=18620, prefix="mine.", pattern=DEFAULT_PATTERN, started_at=1.0):
@@ -404,7 +405,7 @@ def interrupted(child):
     for _ in range(6):
         child.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return child.wait(10)
+            return child.wait(ANSWER_S)
     raise AssertionError("it goes on")
 
 

@@ -13,6 +13,7 @@ from switchgear_cli import main as main_module
 from switchgear_cli.catalogue import COMMANDS, GROUPS
 from switchgear_cli.main import BROKEN_PIPE, FAILED, INTERRUPTED, WRONG_USAGE, run
 from switchgear_schemas.errors import SwitchgearError
+from tests.support.limits import READY_S
 from tests.support.processes import run as run_process
 from tests.support.snippets import REPOSITORY
 from tests.support.table import table
@@ -54,7 +55,7 @@ def test_help_imports_no_command():
         "import sys; from switchgear_cli.main import run; run(['--help']);"
         "print([m for m in sys.modules if m.startswith(('switchgear_cli.commands.', 'faust', 'chdb', 'aiokafka'))])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=READY_S, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
 
@@ -90,7 +91,7 @@ def test_every_command_can_be_imported_and_has_help(entry, capsys):
 def test_a_package_that_is_not_installed_is_named_with_the_commands_extra(package, command, extra):
     code = f"import sys; sys.modules[{package!r}] = None; from switchgear_cli.main import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", code, command], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code, command], capture_output=True, text=True, timeout=READY_S, check=False
     )
     assert done.returncode == FAILED
     (line,) = done.stderr.splitlines()
@@ -111,7 +112,7 @@ def test_a_package_that_is_not_installed_is_named_with_the_commands_extra(packag
 def test_the_sdk_alone_says_its_version_and_which_extra_each_command_needs(command, expected):
     code = "import sys; sys.modules['cyclopts'] = None; from switchgear_cli.main import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", code, *command], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code, *command], capture_output=True, text=True, timeout=READY_S, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert expected in done.stdout
@@ -186,7 +187,7 @@ def test_a_mistake_of_ours_keeps_its_traceback(raising):
 @pytest.mark.slow
 def test_a_closed_output_pipe_causes_no_traceback():
     script = f"{sys.executable} -m switchgear_cli --help | true; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=READY_S, check=True)
     assert done.stderr == ""
     assert done.stdout.strip() in {"0", str(BROKEN_PIPE)}  # 0: all was written before the reader left
 

@@ -33,6 +33,7 @@ from switchgear_http.authenticator import Authenticator
 from switchgear_schemas.settings import Settings
 from switchgear_sinks.writer import WriterMetrics
 from switchgear_stream.metrics import WorkerMetrics
+from tests.support.limits import READY_S
 
 pytestmark = pytest.mark.slow
 
@@ -141,7 +142,9 @@ def test_every_alert_has_a_test_in_which_it_fires():
     ids=" ".join,
 )
 def test_promtool_accepts_the_rules_and_their_tests(check):
-    done = subprocess.run([PROMTOOL, *check], cwd=RULES.parent, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [PROMTOOL, *check], cwd=RULES.parent, capture_output=True, text=True, timeout=READY_S, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.support.limits import READY_S
 from tests.support.snippets import REPOSITORY
 
 UNUSED = re.findall(r"^(\w+) ;", (REPOSITORY / "deploy" / "unused.txt").read_text(), re.MULTILINE)
@@ -39,7 +40,7 @@ def test_the_list_names_what_chdb_requires_for_data_frames():
 def test_the_commands_and_the_engine_run_without_the_packages_that_are_left_out(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(unused=UNUSED), str(tmp_path / "store")],
-        cwd=REPOSITORY, capture_output=True, text=True, timeout=120, check=False,
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=READY_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2_000:]
     assert done.stdout.endswith("the tables are there\n")

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.support.limits import BUILD_S
 from tests.support.snippets import REPOSITORY, guide, snippets
 from tests.support.table import table
 
@@ -34,7 +35,7 @@ def test_tests_that_the_guide_shows_pass(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=BUILD_S,
         check=False,
     )
     assert found.returncode == 0, found.stdout + found.stderr
@@ -50,7 +51,7 @@ def test_programs_of_the_guide_have_correct_types(tmp_path):
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=BUILD_S,
         check=False,
     )  # fmt: skip
     names = "\n".join(f"p{number:03d} is {program.name}" for number, program in enumerate(PROGRAMS))

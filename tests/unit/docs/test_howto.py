@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.support.limits import BUILD_S
 from tests.support.snippets import REPOSITORY, files, programs, snippets
 from tests.support.table import table
 
@@ -44,7 +45,7 @@ def test_code_of_the_howto_pages_has_correct_types(tmp_path):
         [sys.executable, "-m", "mypy", "--cache-dir=.mypy_cache/howto", "--strict", "--ignore-missing-imports", "--allow-untyped-decorators",
          "--allow-subclassing-any", "--no-warn-unused-ignores", "--no-error-summary",
          *sorted(str(path) for path in tmp_path.rglob("*.py"))],
-        cwd=REPOSITORY, capture_output=True, text=True, timeout=280, check=False,
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=BUILD_S, check=False,
     )  # fmt: skip
     assert found.returncode == 0, found.stdout
 

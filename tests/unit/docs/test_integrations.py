@@ -16,6 +16,7 @@ from switchgear_cli.own_command import own_command
 from switchgear_gateway.hooks import PATH
 from switchgear_mcp.servers import of_file
 from tests.frameworks.environments import TABLE, with_uses
+from tests.support.limits import READY_S
 from tests.support.processes import environment
 from tests.support.snippets import REPOSITORY, snippets
 
@@ -65,7 +66,7 @@ def test_shell_commands_of_the_page_about_claude_code_install_and_answer(tmp_pat
     paths = os.pathsep.join(str(REPOSITORY / each) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep))
     done = subprocess.run(
         ["sh", "-e", "-c", script], cwd=tmp_path, env=environment(extra={"PYTHONPATH": paths, "XDG_STATE_HOME": str(tmp_path)}),
-        capture_output=True, text=True, timeout=60, check=True,
+        capture_output=True, text=True, timeout=READY_S, check=True,
     )  # fmt: skip
     assert done.stdout.splitlines() == [
         f"The hooks are in {tmp_path}/.claude/settings.json. New sessions of Claude Code use them."

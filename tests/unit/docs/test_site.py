@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from tests.support.limits import BUILD_S
 from tests.support.snippets import REPOSITORY
 
 pytestmark = pytest.mark.deep
@@ -24,7 +25,7 @@ def site(tmp_path_factory):
         env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=BUILD_S,
         check=False,
     )
     assert built.returncode == 0, built.stderr

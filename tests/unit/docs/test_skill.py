@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.skill.run import expect_instrumented
+from tests.support.limits import READY_S
 from tests.support.snippets import REPOSITORY, programs, snippets
 
 SKILL = "skills/instrument-with-switchgear/SKILL.md"
@@ -48,7 +49,7 @@ def test_test_that_the_skill_shows_passes(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=READY_S,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -107,7 +107,7 @@ async def test_wait_for_the_client_to_leave_has_no_limit_after_a_complete_body()
     body = LimitedBody(request(b"a"), silent, LIMITS, 1)
     assert (await body.receive())["body"] == b"a"
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(body.receive(), 3_600)
+        await asyncio.wait_for(body.receive(), 3_600)  # own limit: virtual time
     assert body.refusal is None
 
 

@@ -14,6 +14,7 @@ import pytest
 from switchgear_http.connections import Connections
 from switchgear_http.server import make_server
 from switchgear_http.sockets import listen
+from tests.support.limits import ANSWER_S
 from tests.support.raw_http import FRAMINGS, GET, answers, asked, connected, crowd, everything
 from tests.support.waiting import until
 
@@ -61,7 +62,7 @@ def running(app: App, connections: Connections) -> Iterator[int]:
         finally:
             app.gate.set()
             server.stop()
-            thread.join(20)
+            thread.join(ANSWER_S)
             assert not thread.is_alive()
 
 

@@ -10,6 +10,7 @@ import pytest
 from switchgear_http.sockets import SOCKET_VARIABLE, listen, own_pid, url_of
 from switchgear_schemas.errors import SettingsError
 from switchgear_schemas.settings import load_settings
+from tests.support.limits import ANSWER_S, HAPPEN_S
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def inherited(held, monkeypatch):
 def test_a_server_listens_on_the_address_of_its_setting():
     with listen("127.0.0.1:0", "SWITCHGEAR_X") as listening:
         assert url_of(listening) == f"http://127.0.0.1:{listening.getsockname()[1]}"
-        socket.create_connection(listening.getsockname(), timeout=5).close()
+        socket.create_connection(listening.getsockname(), timeout=ANSWER_S).close()
 
 
 def test_an_address_in_use_is_an_error_that_names_the_setting(held):
@@ -46,9 +47,9 @@ def test_an_address_in_use_is_an_error_that_names_the_setting(held):
 def test_an_inherited_socket_is_used_and_its_end_leaves_the_one_of_the_parent(held, inherited):
     with listen(address_of(held), "SWITCHGEAR_X") as listening:
         assert listening.fileno() == inherited
-        with socket.create_connection(held.getsockname(), timeout=5):
+        with socket.create_connection(held.getsockname(), timeout=ANSWER_S):
             listening.accept()[0].close()
-    with socket.create_connection(held.getsockname(), timeout=5):
+    with socket.create_connection(held.getsockname(), timeout=ANSWER_S):
         held.accept()[0].close()
 
 
@@ -85,11 +86,11 @@ def test_an_inherited_socket_reaches_a_child_process(held):
     environment = os.environ | {SOCKET_VARIABLE: f"{address_of(held)}={held.fileno()}"}
     command = [sys.executable, "-c", script, address_of(held)]
     with (
-        socket.create_connection(held.getsockname(), timeout=30) as waiting,  # before the child is there
+        socket.create_connection(held.getsockname(), timeout=HAPPEN_S) as waiting,  # before the child is there
         subprocess.Popen(command, env=environment, pass_fds=[held.fileno()]) as child,
     ):
         assert waiting.recv(4) == b"here"
-        assert child.wait(30) == 0
+        assert child.wait(HAPPEN_S) == 0
 
 
 def test_the_variable_of_the_socket_is_not_taken_for_a_setting(inherited, caplog):

@@ -16,6 +16,7 @@ from switchgear_mcp.errors import AnswerTooLargeError, ServerDownError, ServerSt
 from switchgear_mcp.hidden import Hidden
 from switchgear_mcp.message import parsed
 from switchgear_mcp.servers import UrlServer
+from tests.support.limits import ANSWER_S
 
 URL = "https://h/mcp"
 JSON = {"content-type": "application/json"}
@@ -69,12 +70,12 @@ class connected:  # noqa: N801 - a block
         return await self.next()
 
     async def next(self):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(ANSWER_S):
             return await self.came.get()
 
 
 async def until(condition):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(ANSWER_S):
         while not condition():  # noqa: ASYNC110 - of other tasks
             await asyncio.sleep(0.01)
 
@@ -152,7 +153,7 @@ async def test_cancelling_a_request_without_a_handshake_ends_its_post():
         await server.address.send(rpc.request(1, "tools/call", MODERN), {})
         await until(lambda: server.requests)
         await server.address.cancel(1, rpc.notification("notifications/cancelled", {"requestId": 1}))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(ANSWER_S):
             await ended.wait()
         assert len(server.requests) == 1
 

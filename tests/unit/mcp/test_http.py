@@ -11,6 +11,7 @@ import pytest
 from switchgear_mcp.front import Front
 from switchgear_mcp.http import PATH
 from switchgear_schemas.access_settings import AccessSettings
+from tests.support.limits import ANSWER_S
 from tests.support.mcp_worlds import HELLO, World
 
 HERE = "127.0.0.1:8765"
@@ -56,7 +57,7 @@ def events(response):
 
 
 async def until(condition):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(ANSWER_S):
         while not condition():  # noqa: ASYNC110 - of other tasks
             await asyncio.sleep(0.01)
 

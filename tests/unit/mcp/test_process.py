@@ -17,6 +17,7 @@ from switchgear_mcp.errors import AnswerTooLargeError
 from switchgear_mcp.hidden import Hidden
 from switchgear_mcp.process import Process
 from switchgear_mcp.servers import CommandServer
+from tests.support.limits import ANSWER_S, HAPPEN_S
 from tests.support.shared import REPOSITORY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
@@ -44,7 +45,7 @@ class Child:
         return await self.next()
 
     async def next(self):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HAPPEN_S):
             return await self._came.get()
 
     async def call(self, name, **arguments):
@@ -150,7 +151,7 @@ async def test_a_notification_over_the_bound_is_skipped_and_an_answer_of_no_requ
         assert "neither a method nor a result" in await child.next()
     odd = '{"jsonrpc":"2.0","result":{"a":"%s"},"id":1,"x":{}}'
     block = running(printing(f"import sys; print({odd!r} % ('x' * 99_999), flush=True); sys.stdin.read()"), 50_000)
-    async with block as child, asyncio.timeout(30):
+    async with block as child, asyncio.timeout(HAPPEN_S):
         await asyncio.wait({block.task})
         assert "was ended. An answer of the server raw is larger" in await child.process.described(
             block.task.exception()
@@ -174,7 +175,7 @@ async def test_a_server_that_ignores_the_end_of_its_input_is_ended_with_its_own_
     )
     async with running(printing(code)) as child:
         pids = result_of(await child.next())["pids"]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(ANSWER_S):
         while any(alive(pid) for pid in pids):  # noqa: ASYNC110 - of other processes
             await asyncio.sleep(0.05)
 

@@ -14,6 +14,7 @@ from switchgear_mcp.errors import ServerDownError, ServerStatusError
 from switchgear_mcp.hidden import Hidden
 from switchgear_mcp.servers import UrlServer
 from switchgear_mcp.sse import Either, Sse
+from tests.support.limits import ANSWER_S
 
 URL = "https://h/sse"
 
@@ -63,7 +64,7 @@ class Server:
         await asyncio.wait({self.running})
 
     async def next(self):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(ANSWER_S):
             return await self.came.get()
 
 
@@ -131,7 +132,7 @@ async def test_a_message_that_is_too_large_ends_the_connection():
 async def test_a_server_without_streamable_http_gets_the_handshake_again_on_the_former_transport(own_post):
     async with Server(Either, own_post=own_post) as server:
         await server.channel.send(HELLO, {})
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(ANSWER_S):
             while not server.posted:  # noqa: ASYNC110 - of another task
                 await asyncio.sleep(0.01)
         server.say(b'{"jsonrpc":"2.0","id":1,"result":{}}')

@@ -11,6 +11,7 @@ import pytest
 from switchgear import BreakerPolicy, CircuitOpenError, Classification, Permit, Rejection, Switchgear
 from switchgear.testing import FakeClock
 from tests.support.clock import Clock
+from tests.support.limits import ANSWER_S, HAPPEN_S
 from tests.support.local_client import local_client
 
 QUICK = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=0.3)
@@ -140,14 +141,14 @@ def test_fifty_calls_at_the_end_of_the_wait_make_one_probe(gear, clock):
     barrier = threading.Barrier(50)
 
     def call():
-        barrier.wait(10)
+        barrier.wait(ANSWER_S)
         answers.append(gear.try_acquire("search"))
 
     threads = [threading.Thread(target=call) for _ in range(50)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(ANSWER_S)
     assert sum(map(bool, answers)) == 1
 
 
@@ -399,7 +400,7 @@ def test_threads_that_call_at_once_lose_no_count():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(HAPPEN_S)
     counts = gear._decision.local.circuits["search"].breaker.counts(time.monotonic())
     assert (counts.total_calls, counts.total_failed) == (8_000, 4_000)
 

@@ -13,6 +13,7 @@ from switchgear.compat import AgentCircuitBreaker
 from switchgear.guard.options import OptionError
 from switchgear.guard.rejections import CircuitOpenError
 from tests.support.clock import Clock
+from tests.support.limits import ANSWER_S
 from tests.support.table import table
 
 MINUTE = timedelta(minutes=1)
@@ -176,7 +177,7 @@ def test_a_late_failure_does_not_lengthen_the_cooldown(breaker, clock):
 
     def slow():
         started.set()
-        release.wait(20)
+        release.wait(ANSWER_S)
         raise DownError
 
     def call_slow():
@@ -185,11 +186,11 @@ def test_a_late_failure_does_not_lengthen_the_cooldown(breaker, clock):
 
     late = threading.Thread(target=call_slow)
     late.start()
-    started.wait(20)
+    started.wait(ANSWER_S)
     fail(breaker, 3)
     clock.now += 30
     release.set()
-    late.join(20)
+    late.join(ANSWER_S)
     assert breaker.opened_at == 1_000.0
     clock.now = 1_060.0
     breaker.call(lambda: None)
@@ -218,11 +219,11 @@ def test_probe_that_never_returns_counts_as_lost_after_its_limit(clock):
 
     def hung():
         started.set()
-        release.wait(20)
+        release.wait(ANSWER_S)
 
     stuck = threading.Thread(target=lambda: breaker.call(hung))
     stuck.start()
-    started.wait(20)
+    started.wait(ANSWER_S)
     clock.now += 599
     with pytest.raises(CircuitOpenError):
         breaker.call(down)
@@ -231,7 +232,7 @@ def test_probe_that_never_returns_counts_as_lost_after_its_limit(clock):
         breaker.call(down)
     assert breaker.opened_at == 1_660.0
     release.set()
-    stuck.join(20)
+    stuck.join(ANSWER_S)
     assert breaker.state == "open"  # its late success is not believed
     clock.now += 60
     breaker.call(lambda: None)

@@ -12,6 +12,7 @@ import pytest
 
 from switchgear import CachePolicy, CircuitOpenError, Switchgear
 from switchgear.fallback import same_function
+from tests.support.limits import ANSWER_S
 
 
 def tools_of(gear, user, **options):
@@ -193,7 +194,7 @@ def test_functions_that_threads_guard_under_one_name_at_once_are_not_fallbacks(g
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(ANSWER_S)
     open_circuit("a")
     with pytest.raises(CircuitOpenError):
         tools_of(gear, "ana", fallback="b")[0]()

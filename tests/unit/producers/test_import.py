@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import switchgear
+from tests.support.limits import READY_S
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +35,7 @@ assert gear.status().local == {"tool": "open"} and gear.is_open("tool")
 
 def run(code: str) -> str:
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=READY_S
     ).stdout.strip()
 
 

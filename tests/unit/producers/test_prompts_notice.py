@@ -22,6 +22,7 @@ from switchgear.prompts import NOTHING_CALLABLE, SESSION_OVER, Down, NoticeBoard
 from switchgear_schemas.cause import Cause
 from switchgear_schemas.policy import BreakerPolicy
 from tests.support.clock import Clock
+from tests.support.limits import HAPPEN_S
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC).timestamp()
 
@@ -296,9 +297,9 @@ def test_notice_is_thread_safe():
     for thread in meeting:
         thread.start()
     for thread in meeting:
-        thread.join(60)
+        thread.join(HAPPEN_S)
     done.set()
-    asking.join(60)
+    asking.join(HAPPEN_S)
     assert wrong == []
     assert "and 2990 more. " in gear.outage_message("a new conversation")
 

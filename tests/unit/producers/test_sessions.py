@@ -21,6 +21,7 @@ from switchgear.guard.rejections import Caller
 from switchgear.sessions import session_stack
 from switchgear.telemetry.hooks import FunctionHooks
 from switchgear.testing import InMemoryFleet
+from tests.support.limits import ANSWER_S, HAPPEN_S
 
 QUICK = BreakerPolicy(consecutive_failures=2)
 
@@ -150,11 +151,11 @@ def test_lets_exactly_max_calls_through_when_threads_call_at_once(gear):
 
     def work():
         with session:
-            barrier.wait(10)
+            barrier.wait(ANSWER_S)
             return sum(bool(gear.try_acquire(f"t{number}")) for number in range(5))
 
     with ThreadPoolExecutor(8) as pool:
-        assert sum(found.result(30) for found in [pool.submit(work) for _ in range(8)]) == 10
+        assert sum(found.result(HAPPEN_S) for found in [pool.submit(work) for _ in range(8)]) == 10
     assert (session.status().calls, session.status().refused) == (10, 30)
 
 
@@ -183,14 +184,14 @@ def test_tokens_reported_by_several_threads_of_a_call_are_all_counted(gear):
     barrier = threading.Barrier(8)
 
     def report():
-        barrier.wait(10)
+        barrier.wait(ANSWER_S)
         for _ in range(100):
             inside.tokens(1)
             outside.tokens(Usage(input_tokens=1))
 
     with ThreadPoolExecutor(8) as pool:
         for found in [pool.submit(report) for _ in range(8)]:
-            found.result(30)
+            found.result(HAPPEN_S)
     assert session.status().tokens == 800
     assert sum(usage.tokens for usage in outside.usage) == 800
 
@@ -202,13 +203,13 @@ def test_a_permit_reported_by_two_threads_at_once_counts_once(gear):
     barrier = threading.Barrier(4)
 
     def report():
-        barrier.wait(10)
+        barrier.wait(ANSWER_S)
         for permit in permits:
             permit.failure(ConnectionError(), output_tokens=1)
 
     with ThreadPoolExecutor(4) as pool:
         for found in [pool.submit(report) for _ in range(4)]:
-            found.result(30)
+            found.result(HAPPEN_S)
     assert (session.status().failures, session.status().tokens) == (500, 500)
 
 
@@ -297,7 +298,7 @@ def test_a_bare_thread_is_in_the_session_after_it_entered_it(gear):
     with session:
         thread = threading.Thread(target=work)
         thread.start()
-        thread.join(10)
+        thread.join(ANSWER_S)
         assert session_stack.get()[-1] is session
     assert seen == [Caller(session_id="s-1")]
     assert session.status().calls == 1

@@ -10,6 +10,7 @@ import pytest
 
 from switchgear import Switchgear, SwitchgearError
 from switchgear.sessions import session_stack
+from tests.support.limits import ANSWER_S
 
 
 @pytest.fixture
@@ -116,7 +117,7 @@ def test_a_session_shared_by_threads_counts_in_the_session_around_it_in_each_thr
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(ANSWER_S)
     assert calls(ana, bob, shared) == [2, 3, 5]
     assert [one.status().tokens for one in (ana, bob, shared)] == [20, 30, 50]
 
@@ -132,7 +133,7 @@ def test_a_permit_reported_by_another_thread_counts_in_the_sessions_it_was_taken
 
     thread = threading.Thread(target=report)
     thread.start()
-    thread.join(10)
+    thread.join(ANSWER_S)
     for session in (a, b):
         status = session.status()
         assert (status.calls, status.tokens, status.failures) == (2, 5, 1)

@@ -12,6 +12,7 @@ import pytest
 
 from switchgear import BreakerPolicy, CircuitOpenError, Permit, Rejection, SessionExhaustedError, Switchgear
 from switchgear_schemas.circuit import Circuit, Lease
+from tests.support.limits import ANSWER_S, HAPPEN_S
 
 QUICK = BreakerPolicy(consecutive_failures=1)
 
@@ -26,11 +27,11 @@ def all_of(*work):
     start = threading.Barrier(len(work))
 
     def begun(function):
-        start.wait(10)
+        start.wait(ANSWER_S)
         return function()
 
     with ThreadPoolExecutor(len(work)) as pool:
-        return [found.result(60) for found in [pool.submit(begun, function) for function in work]]
+        return [found.result(HAPPEN_S) for found in [pool.submit(begun, function) for function in work]]
 
 
 @pytest.mark.slow

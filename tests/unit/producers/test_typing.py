@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.limits import BUILD_S
+
 pytestmark = pytest.mark.slow
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -21,7 +23,7 @@ def test_mypy_sees_the_same_types_through_a_guard_and_finds_every_wrong_call():
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=BUILD_S,
         check=False,
     )
     errors = set(re.findall(r":(\d+): error: .*\[([a-z-]+)\]$", found.stdout, re.MULTILINE))

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from switchgear_schemas.file_lock import FileLock
+from tests.support.limits import ANSWER_S, HAPPEN_S
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_the_kernel_frees_the_lock_of_a_killed_process(path):
         assert FileLock(path).holder() == child.pid
         assert not FileLock(path).acquire()
         child.kill()
-    assert FileLock(path).acquire(5)
+    assert FileLock(path).acquire(ANSWER_S)
 
 
 def test_a_child_that_inherits_the_lock_holds_it_after_its_parent_released_it(path):
@@ -80,7 +81,7 @@ def test_a_child_that_inherits_the_lock_holds_it_after_its_parent_released_it(pa
         lock.release()
         assert FileLock(path).is_held()
         child.stdin.close()
-        child.wait(30)
+        child.wait(HAPPEN_S)
         assert not FileLock(path).is_held()
 
 

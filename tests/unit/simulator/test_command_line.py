@@ -7,6 +7,7 @@ import pytest
 
 from tests.simulator.__main__ import main
 from tests.simulator.scenario import Scenario
+from tests.support.limits import READY_S
 
 pytestmark = pytest.mark.slow
 
@@ -76,7 +77,7 @@ print(Simulation(Scenario(seed=4, processes=10, tools=6, hours=0.05, calls_per_s
             capture_output=True,
             text=True,
             check=True,
-            timeout=120,
+            timeout=READY_S,
             env={**os.environ, "PYTHONHASHSEED": number},
         ).stdout
         for number in ("1", "7")

@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from tests.support.limits import READY_S
+
 CRASH = """
 import asyncio, ctypes, sys
 from pathlib import Path
@@ -32,7 +34,7 @@ ctypes.string_at(0)
 @pytest.mark.slow
 def test_a_crash_while_the_store_is_open_ends_the_process_and_prints_where_it_was(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", CRASH, str(tmp_path)], capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, "-c", CRASH, str(tmp_path)], capture_output=True, text=True, timeout=READY_S, check=False
     )
 
     assert done.stdout == "open\n"

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import switchgear_sinks
+from tests.support.limits import READY_S
 from tests.support.table import table
 
 
@@ -25,5 +26,5 @@ def test_dead_letters_do_not_import_clickhouse():
     script = (
         "import sys, switchgear_sinks.dead; print([m for m in sys.modules if m.startswith(('clickhouse', 'chdb'))])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=READY_S, check=True)
     assert done.stdout.strip() == "[]"

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from switchgear_stream.batching import MOST_RECORDS, MOST_WAITING, BatchQueue
+from tests.support.limits import ANSWER_S
 
 
 def batch(partition: int, *, records: int = 1, topic: str = "t.executions") -> SimpleNamespace:
@@ -90,7 +91,7 @@ async def test_putting_a_batch_waits_while_too_many_wait(running):
     await asyncio.sleep(0.01)
     assert not one_more.done()
     work.gate.set()
-    await asyncio.wait_for(one_more, 5)
+    await asyncio.wait_for(one_more, ANSWER_S)
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from switchgear_stream.owner import LETTERS_EVERY_S, Owner
 from switchgear_stream.watchdog import Watchdog
 from tests.support.clock import Clock
 from tests.support.fleet import OnePolicy, event
+from tests.support.limits import ANSWER_S, HAPPEN_S
 
 SETTINGS = load_settings(topic_prefix="t.", topic_partitions=4)
 PLACE = TP(SETTINGS.topics.executions, owner_partition("search", 4))
@@ -93,7 +94,7 @@ async def bench():
 async def _fails_and_must_not_finish(bench, work) -> None:
     """The watchdog hears of the failure, and the batch goes on waiting: a Faust handler that ends is acknowledged."""
     task = asyncio.create_task(work)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(HAPPEN_S):
         await bench.watchdog.failed
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(task, 0.1)
@@ -215,7 +216,7 @@ async def test_one_group_is_processed_at_a_time_and_a_revocation_waits_for_it(be
     assert set(bench.table.rows) == {b"search"}
     assert (leaving.done(), bench.order) == (False, [])
     written.set()
-    await asyncio.wait_for(leaving, 5)
+    await asyncio.wait_for(leaving, ANSWER_S)
     assert bench.order.count("acknowledged") == 2
     await asyncio.gather(*work)
 
@@ -242,7 +243,7 @@ async def test_a_cancelled_write_does_not_block_a_revocation(bench):
     working = asyncio.create_task(bench.owner.batch(bench.batch(event())))
     await asyncio.sleep(0.05)
     working.cancel()
-    await asyncio.wait_for(bench.owner.on_revoked(), 5)
+    await asyncio.wait_for(bench.owner.on_revoked(), ANSWER_S)
     assert "acknowledged" not in bench.order
 
 

@@ -10,6 +10,7 @@ from switchgear_schemas.partitioner import owner_partition
 from switchgear_stream.publisher import by_partition
 from switchgear_stream.watchdog import Watchdog
 from switchgear_stream.worker import EX_SOFTWARE, leave, wait_for_end
+from tests.support.limits import ANSWER_S
 
 
 async def _forever() -> None:
@@ -27,7 +28,7 @@ async def _end(work, *, stop: bool = False, cancel: bool = False) -> tuple[int, 
         stopping.set()
     if cancel:
         task.cancel()
-    code = await asyncio.wait_for(wait_for_end({task: "faust"}, stopping, watchdog), 5)
+    code = await asyncio.wait_for(wait_for_end({task: "faust"}, stopping, watchdog), ANSWER_S)
     task.cancel()
     return code, watchdog
 
@@ -63,7 +64,7 @@ async def test_a_failure_wins_over_a_signal():
 
 
 async def test_leaving_the_group_ends_after_its_limit():
-    await asyncio.wait_for(leave(SimpleNamespace(stop=_forever), 0.01), 5)
+    await asyncio.wait_for(leave(SimpleNamespace(stop=_forever), 0.01), ANSWER_S)
 
 
 def test_rows_go_to_the_partition_of_their_tool():

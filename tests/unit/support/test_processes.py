@@ -7,6 +7,7 @@ import threading
 import psutil
 import pytest
 
+from tests.support.limits import STOP_S
 from tests.support.processes import Child, environment, python
 
 pytestmark = pytest.mark.slow
@@ -66,7 +67,7 @@ def test_kill_9_of_the_test_run_leaves_no_child(tmp_path):
     with subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "log")], stdout=subprocess.PIPE) as parent:
         child = psutil.Process(int(parent.stdout.readline()))
         parent.kill()
-    gone, alive = psutil.wait_procs([child], timeout=10)
+    gone, alive = psutil.wait_procs([child], timeout=STOP_S)
     assert gone or alive[0].status() == psutil.STATUS_ZOMBIE
 
 

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.support import warm
+from tests.support.limits import ANSWER_S, HAPPEN_S
 from tests.support.processes import environment, run
 
 pytestmark = pytest.mark.slow
@@ -27,7 +28,7 @@ def ended(script, *arguments, **variables):
             stdout=output.fileno(),
             stderr=output.fileno(),
         )
-        code = process.wait(60)
+        code = process.wait(HAPPEN_S)
         output.seek(0)
         return code, output.read().decode()
 
@@ -89,7 +90,7 @@ def test_a_killed_process_has_ended_for_its_test():
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.05)
     process.kill()
-    assert process.wait(20) == -9
+    assert process.wait(ANSWER_S) == -9
     assert not psutil.pid_exists(process.pid)
 
 

@@ -9,6 +9,7 @@ from switchgear_http.principal import Role
 from switchgear_http.tokens import new_token, with_token
 from switchgear_stream.inspect import read_circuits, read_rows
 from tests.integration.api.console.test_operating import served
+from tests.support.limits import READY_S
 from tests.support.processes import run, settings_environment, switchgear
 from tests.support.stream import emit, eventually
 
@@ -35,7 +36,7 @@ async def audit(http, count=1):
 
 async def test_commands_of_a_person_without_a_token_are_in_the_audit_and_can_be_undone(store, settings, tmp_path):
     with switchgear("worker", log=tmp_path / "worker.log", settings=settings) as worker:
-        worker.wait_for_output("ready  ", timeout_s=240)
+        worker.wait_for_output("ready  ", timeout_s=READY_S)
         async with served(store, settings, "none") as http:
             await emit(settings, [{"tool_name": TOOL, "status": "success", "user_id": "u1"}])
 
@@ -169,7 +170,7 @@ async def test_where_kafka_alone_is_named_the_command_goes_to_kafka(store, setti
         name: value for name, value in settings_environment(settings).items() if not name.endswith("API_HTTP")
     }
     with switchgear("worker", log=tmp_path / "worker.log", settings=settings) as worker:
-        worker.wait_for_output("ready  ", timeout_s=240)
+        worker.wait_for_output("ready  ", timeout_s=READY_S)
         async with served(store, settings, "none") as http:
             words = ["open", TOOL, "--create", "--timeout", "30", "--json"]
             done = await asyncio.to_thread(run, *words, extra=kafka_alone)

@@ -11,6 +11,7 @@ from switchgear_api.app import create_app
 from switchgear_schemas.settings import Settings
 from tests.support.deep import some
 from tests.support.engine import call, store_calls
+from tests.support.limits import HAPPEN_S
 
 QUERY = "SELECT tool_name, count() AS calls FROM tool_metrics GROUP BY tool_name ORDER BY tool_name"
 
@@ -22,7 +23,7 @@ async def send(store):
     transport = httpx.ASGITransport(app=app, client=("127.0.0.1", 1))
 
     async def asked(form, query=QUERY):
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=60) as http:
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=HAPPEN_S) as http:
             return await http.post("/v1/sql", params={"format": form}, json={"query": query})
 
     return asked

@@ -26,6 +26,7 @@ from switchgear_http.sessions import Sessions
 from switchgear_http.tokens import new_token, with_revoked, with_token
 from switchgear_schemas.settings import Settings
 from tests.support.engine import emptied
+from tests.support.limits import ANSWER_S
 from tests.support.waiting import until
 
 HOST = "http://gear.example.com"
@@ -96,7 +97,7 @@ def provider():
         until(lambda: server.started)
         yield found
         server.should_exit = True
-        thread.join(10)
+        thread.join(ANSWER_S)
 
 
 @pytest.fixture(scope="module")

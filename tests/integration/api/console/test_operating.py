@@ -17,6 +17,7 @@ from switchgear_http.sockets import listen, url_of
 from switchgear_http.tokens import new_token, with_revoked, with_token
 from switchgear_schemas.dead_letter import DeadLetter
 from switchgear_stream.inspect import read_circuits
+from tests.support.limits import ANSWER_S, HAPPEN_S, READY_S
 from tests.support.processes import run, switchgear
 from tests.support.sinking import Message, produce
 from tests.support.stream import emit, eventually
@@ -34,12 +35,12 @@ async def served(store, settings, token):
             serving = asyncio.create_task(server.serve(sockets=[listening]))
             try:
                 login = {"Authorization": f"Bearer {token}"}
-                async with httpx.AsyncClient(base_url=url_of(listening), timeout=60, headers=login) as http:
+                async with httpx.AsyncClient(base_url=url_of(listening), timeout=HAPPEN_S, headers=login) as http:
                     yield http
             finally:
                 console.end_streams()
                 server.stop()
-                await asyncio.wait_for(serving, 15)
+                await asyncio.wait_for(serving, ANSWER_S)
 
 
 class Watcher:
@@ -85,7 +86,7 @@ async def test_operators_command_undo_set_policies_and_repair_dead_letters_while
     (tmp_path / "tokens.toml").write_text(with_token("", token))
     settings = settings.model_copy(update={"access_tokens_file": tmp_path / "tokens.toml"})
     with switchgear("worker", log=tmp_path / "worker.log", settings=settings) as worker:
-        worker.wait_for_output("ready  ", timeout_s=240)
+        worker.wait_for_output("ready  ", timeout_s=READY_S)
         async with served(store, settings, text) as http:
             await fresh(http)
             watcher = Watcher(http)
@@ -278,9 +279,9 @@ async def ends_the_stream_of_a_revoked_token(http, file):
     file.write_text(with_token(file.read_text(), token))
     await asyncio.sleep(1.5)  # the server looks at the file once a second
     login = {"Authorization": f"Bearer {text}"}
-    async with httpx.AsyncClient(base_url=http.base_url, timeout=60, headers=login) as viewer:
+    async with httpx.AsyncClient(base_url=http.base_url, timeout=HAPPEN_S, headers=login) as viewer:
         watcher = Watcher(viewer)
         watching = asyncio.create_task(watcher.run())
         await eventually(lambda: _true(watcher.events), what="an event of the stream")
         file.write_text(with_revoked(file.read_text(), token.id, datetime.now(UTC)))
-        await asyncio.wait_for(watching, 30)
+        await asyncio.wait_for(watching, HAPPEN_S)

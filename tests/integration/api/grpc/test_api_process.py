@@ -6,6 +6,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from switchgear_cli.local.ports import any_free_port, any_free_ports
 from tests.support.clickhouse_http import clickhouse_server
+from tests.support.limits import ANSWER_S
 from tests.support.processes import run, switchgear
 
 
@@ -26,7 +27,7 @@ def test_api_process_serves_health_by_http_and_grpc_until_sigterm(tmp_path):
             api.wait_until(lambda: answers(f"http://{http}/readyz"))
             with grpc.insecure_channel(rpc) as channel:
                 stub = health_pb2_grpc.HealthStub(channel)
-                found = stub.Check(health_pb2.HealthCheckRequest(), timeout=10, wait_for_ready=True)
+                found = stub.Check(health_pb2.HealthCheckRequest(), timeout=ANSWER_S, wait_for_ready=True)
             assert found.status == health_pb2.HealthCheckResponse.SERVING
             assert api.terminate() == 0, api.output()
 

@@ -12,9 +12,8 @@ from switchgear_api.grpc import tool_health_pb2 as pb
 from switchgear_api.grpc.server import SERVICE, ServerLimits, serving_grpc
 from switchgear_schemas.errors import SwitchgearError
 from tests.support.engine import call, store_calls
+from tests.support.limits import ANSWER_S
 from tests.support.raw_http import asked, crowd, everything
-
-LIMIT_S = 10
 
 
 @pytest.fixture
@@ -32,12 +31,12 @@ async def ask(channel, method, request, answer):
         request_serializer=type(request).SerializeToString,
         response_deserializer=answer.FromString,
     )
-    return await stub(request, timeout=LIMIT_S)
+    return await stub(request, timeout=ANSWER_S)
 
 
 async def health_of(channel, name="") -> int:
     stub = health_pb2_grpc.HealthStub(channel)
-    return (await stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=LIMIT_S)).status
+    return (await stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=ANSWER_S)).status
 
 
 async def test_the_summary_names_every_tool_with_its_figures(channel, store):
@@ -131,7 +130,7 @@ async def test_a_store_that_is_gone_is_not_serving_and_unavailable(store, monkey
                 return False
 
             monkeypatch.setattr(store, "ping", silent)
-            async with asyncio.timeout(LIMIT_S):
+            async with asyncio.timeout(ANSWER_S):
                 while await health_of(channel) == health_pb2.HealthCheckResponse.SERVING:  # noqa: ASYNC110 - it is asked over the network
                     await asyncio.sleep(0.02)
     finally:

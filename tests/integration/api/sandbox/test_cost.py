@@ -17,7 +17,7 @@ from switchgear_api.sandbox.process import ReaderEndedError, ReaderLimitError, R
 from switchgear_api.sandbox.readers import Readers
 from tests.support.deep import some
 from tests.support.engine import call, store_calls
-from tests.support.limits import FACTOR
+from tests.support.limits import ANSWER_S, FACTOR
 
 SECONDS, LATER_S = 1.0 * FACTOR, 6.0 * FACTOR  # the machine of the tests has other work
 BOMBS = {
@@ -157,5 +157,5 @@ def test_sink_stores_rows_while_two_queries_use_all_they_can(engine):
     assert not ended, "both run"
     readers.close()
     for each in asking:
-        each.join(20)
+        each.join(ANSWER_S)
     assert sorted(took)[5] < 5, took

@@ -15,6 +15,7 @@ from switchgear_api.sandbox.process import ReaderEndedError, ReaderLimitError
 from switchgear_api.sandbox.readers import SCRATCH, Readers
 from switchgear_schemas.errors import StoreUnavailableError
 from tests.support.engine import call, store_calls
+from tests.support.limits import ANSWER_S, HAPPEN_S
 from tests.support.waiting import until
 
 ENDLESS = "SELECT count() FROM system.numbers WHERE NOT ignore(sipHash64(number))"
@@ -66,7 +67,7 @@ def test_query_sees_every_row_that_was_stored_before_it(make, store):
         client = readers.connect()
         assert client.raw_query("SELECT count() FROM tool_metrics") == f"{count}\n".encode()
         client.close()
-        until(lambda: readers._spare is not None, seconds=60)
+        until(lambda: readers._spare is not None, seconds=HAPPEN_S)
 
 
 def test_each_client_has_a_process_of_its_own_that_ends_with_it(make):
@@ -91,7 +92,7 @@ def test_a_killed_service_leaves_no_process_and_the_next_one_removes_its_scratch
         reader = int(said.split()[1])
         until(lambda: psutil.Process(reader).cpu_times().user > 1, state=lambda: "the query runs")
         service.send_signal(signal.SIGKILL)
-        service.wait(30)
+        service.wait(HAPPEN_S)
     until(lambda: not runs(reader))
     assert scratch(tmp_path)
     Readers(tmp_path, "switchgear", max_seconds=1).close()
@@ -114,7 +115,7 @@ def test_closing_ends_the_processes_of_queries_that_run(make, engine):
     asking.start()
     until(lambda: psutil.Process(client.pid).cpu_times().user > began + 0.2, state=lambda: "the query runs")
     readers.close()
-    asking.join(20)
+    asking.join(ANSWER_S)
     assert "closing" in str(raised[0])
     assert not runs(client.pid)
     with pytest.raises(StoreUnavailableError):
@@ -137,7 +138,7 @@ def test_a_process_that_was_killed_is_an_error_of_its_query_alone(make):
 def test_a_spare_process_that_was_killed_is_replaced(make):
     readers = make()
     readers.connect().close()
-    until(lambda: readers._spare is not None, seconds=60)
+    until(lambda: readers._spare is not None, seconds=HAPPEN_S)
     psutil.Process(readers._spare.pid).kill()
     client = readers.connect()
     assert client.raw_query("SELECT 1") == b"1\n"
@@ -147,7 +148,7 @@ def test_a_spare_process_that_was_killed_is_replaced(make):
 def test_spare_process_ends_when_no_query_arrives(make, engine):
     readers = make(idle_s=0.1)
     readers.connect().close()
-    until(lambda: readers._preparing is None and not scratch(engine.folder), seconds=60)
+    until(lambda: readers._preparing is None and not scratch(engine.folder), seconds=HAPPEN_S)
 
 
 def test_closing_while_a_process_opens_the_tables_leaves_no_folder(make, engine, monkeypatch):
@@ -158,7 +159,7 @@ def test_closing_while_a_process_opens_the_tables_leaves_no_folder(make, engine,
     def link(folder, snapshot):
         closing = threading.Thread(target=readers.close)
         closing.start()
-        closing.join(20)
+        closing.join(ANSWER_S)
         assert not snapshot.exists()
         real(folder, snapshot)
 

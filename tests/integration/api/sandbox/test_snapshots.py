@@ -10,6 +10,7 @@ from switchgear_api.readonly import ReadOnlySql
 from switchgear_api.sandbox.process import SnapshotError
 from switchgear_api.sandbox.readers import Readers
 from tests.support.engine import call, store_calls
+from tests.support.limits import HAPPEN_S
 from tests.support.waiting import until
 
 PARTS = 5
@@ -51,7 +52,7 @@ def merge(store, table: str) -> None:
 
 def drop_rows(store, parts: list[Path]) -> None:
     asyncio.run(store.command("TRUNCATE TABLE tool_metrics"))
-    until(lambda: not any(each.exists() for each in parts), seconds=60)
+    until(lambda: not any(each.exists() for each in parts), seconds=HAPPEN_S)
 
 
 def test_query_reads_its_snapshot_after_the_store_merged_every_part_of_it(readers, store, parts):

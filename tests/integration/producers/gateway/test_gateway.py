@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from switchgear_schemas.headers import RESENT
+from tests.support.limits import HAPPEN_S
 from tests.support.processes import switchgear
 from tests.support.running_gateway import NDJSON, execution, lines, running_gateway
 from tests.support.sinking import read_topic
@@ -83,7 +84,7 @@ async def test_a_batch_that_is_sent_again_counts_once(gateway, gateway_settings,
             await eventually(lambda: stored(settings, failures[0]), what="the copies")
             assert [dict(each.headers).get(RESENT) for each in await stored(settings, failures[0])] == [None, b"1"]
             assert (await post(client, failures[4])).status_code == 200
-            opened = await eventually(circuits, timeout_s=60, what="a circuit")
+            opened = await eventually(circuits, timeout_s=HAPPEN_S, what="a circuit")
         assert [each["state"] for each in opened if each["state"] != "closed"] == ["open"]
         assert worker.alive
     assert opened[-1]["counts"]["failed"] == 5, opened[-1]
@@ -134,7 +135,7 @@ async def test_acknowledgements_that_do_not_come_are_unknown_and_a_second_try_is
         async def accepted():
             return (await post(client, *batch, headers=NDJSON | {"Switchgear-Resent": "true"})).status_code == 200
 
-        await eventually(accepted, timeout_s=60, what="an acknowledgement")
+        await eventually(accepted, timeout_s=HAPPEN_S, what="an acknowledgement")
         await eventually(lambda: asyncio.to_thread(gateway.ready), what="readiness")
     records = await stored(gateway_settings, *batch)
     assert {json.loads(each.value)["metric_id"] for each in records} == {each["metric_id"] for each in batch}

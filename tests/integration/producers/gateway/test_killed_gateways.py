@@ -13,6 +13,7 @@ import pytest
 from switchgear_cli.local.ports import any_free_port
 from switchgear_stream.inspect import read_rows
 from tests.chaos.proxy import steady_ports
+from tests.support.limits import HAPPEN_S
 from tests.support.processes import Child, all_ended, run, switchgear
 from tests.support.resending import ResendingClient
 from tests.support.running_gateway import execution
@@ -113,12 +114,14 @@ async def test_rows_and_circuits_have_each_acknowledged_execution_once_after_ten
             rows = await asyncio.to_thread(ids, settings)
             return rows if len(rows) >= len(load.sent) else []
 
-        assert sorted(await eventually(stored, timeout_s=60, what="every execution is stored")) == sorted(load.sent)
+        assert sorted(await eventually(stored, timeout_s=HAPPEN_S, what="every execution is stored")) == sorted(
+            load.sent
+        )
 
         async def counted() -> bool:
             return sum(calls for calls, _ in (await totals(settings)).values()) >= len(load.sent)
 
-        await eventually(counted, timeout_s=60, what="every execution is counted")
+        await eventually(counted, timeout_s=HAPPEN_S, what="every execution is counted")
         assert await totals(settings) == load.counted()
 
 

@@ -21,7 +21,7 @@ from switchgear_schemas.pacing import DEMAND_S
 from switchgear_schemas.settings import Settings
 from tests.frameworks.environments import HERE, INSTRUMENTED, python_of
 from tests.support.agents import AgentLink, Conductor
-from tests.support.limits import HAPPEN_S
+from tests.support.limits import HAPPEN_S, READY_S
 from tests.support.processes import environment, switchgear
 from tests.support.recovering import policy_text
 from tests.support.running_gateway import RunningGateway, running_gateway
@@ -94,7 +94,7 @@ class World:
             [*map(str, command), str(self.tool.port), str(calls)],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=READY_S,
             check=False,
             env=environment(extra={"PYTHONPATH": ""}),
         )
@@ -248,7 +248,7 @@ async def test_typescript_client_without_a_background_reads_circuits_and_sends_i
     program = await asyncio.to_thread(compiled, "within-requests", WITHIN_REQUESTS)
     command = ["node", str(program), world.gateway.url]
     done = await asyncio.to_thread(
-        subprocess.run, command, capture_output=True, text=True, timeout=120, env=environment(), check=False
+        subprocess.run, command, capture_output=True, text=True, timeout=READY_S, env=environment(), check=False
     )
     assert (done.returncode, done.stdout) == (0, "fleet 2 0\n"), done.stderr
     assert [each["status"] for each in await world.events_of("within_a_request")] == ["success", "success"]

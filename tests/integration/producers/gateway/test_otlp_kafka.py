@@ -13,6 +13,7 @@ from switchgear_gateway.otlp.grouping import CallWindow
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.kafka import OtlpTopics
 from switchgear_gateway.otlp.submission import SubmitResult
+from tests.support.limits import HAPPEN_S
 from tests.unit.producers.gateway.otlp.support import MCP, SERVER, Kafka, log_request, sample, span_request
 from tests.unit.producers.gateway.otlp.test_decoding import SPAN, as_json
 
@@ -44,7 +45,7 @@ class Setting:
         try:
             await until(lambda: task.done() or consumer._assigned_at)
             for partition in consumer._assigned_at:  # a new group begins at the end, which has to be known first
-                await asyncio.wait_for(consumer._consumer.position(partition), 60)
+                await asyncio.wait_for(consumer._consumer.position(partition), HAPPEN_S)
             yield consumer
             assert not task.done(), task
         finally:
@@ -60,7 +61,7 @@ class Setting:
             await reader.stop()
 
 
-async def until(condition, *, limit_s=60):
+async def until(condition, *, limit_s=HAPPEN_S):
     async with asyncio.timeout(limit_s):
         while not condition():  # noqa: ASYNC110 - what it waits for is not of this event loop alone
             await asyncio.sleep(0.05)

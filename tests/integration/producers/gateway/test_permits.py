@@ -16,6 +16,7 @@ from switchgear_cli.topics import ensure_topics
 from switchgear_http.principal import Role
 from switchgear_http.tokens import new_token
 from tests.support.gateway_app import GatewayClient, KafkaSubmit, gateway
+from tests.support.limits import HAPPEN_S
 from tests.support.processes import switchgear
 
 TOOL = "mcp:weather:get_forecast"
@@ -45,7 +46,7 @@ class Gateways:
         self.reader = GatewayClient(apps[1], token=reader[1], address="10.0.0.9")
         self.short = GatewayClient(gateway(gears[0], submit, lifetime_s=0.05))
 
-    async def until(self, answers, client, tool, *, limit_s=60):
+    async def until(self, answers, client, tool, *, limit_s=HAPPEN_S):
         """Ask until an answer is as wanted, and return it. Calls that are permitted meanwhile are never reported."""
         async with asyncio.timeout(limit_s):
             while not answers(answer := await client.decide(tool)):  # noqa: ASYNC110 - another process answers
@@ -96,7 +97,7 @@ def running(kafka, tmp_path_factory):
         ]
         worker.wait_for_output("ready  ")
         for gear in gears:
-            assert gear.start(60)
+            assert gear.start(HAPPEN_S)
         yield settings, gears
 
 

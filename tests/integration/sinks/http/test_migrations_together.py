@@ -13,6 +13,7 @@ from switchgear_schemas.settings import Settings
 from switchgear_sinks.migrations import Layout, MigrationError, migrate, runner
 from switchgear_sinks.store import Store, open_store
 from tests.support.clickhouse_http import ClickHouseServer, clickhouse_server
+from tests.support.limits import HAPPEN_S
 from tests.support.sinking import rollups_differ
 
 AT_ONCE = 4
@@ -69,5 +70,5 @@ async def test_migration_drops_an_old_lock_of_a_dead_process(
     monkeypatch.setattr(runner, "STALE_S", 1.0)
     async with opened(server, "left", 1) as (store,):
         await store.command(Layout().fill(runner._CREATE_LOCK))
-        async with asyncio.timeout(30), runner.one_at_a_time(store, Layout()):
+        async with asyncio.timeout(HAPPEN_S), runner.one_at_a_time(store, Layout()):
             pass

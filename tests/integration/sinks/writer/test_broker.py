@@ -14,6 +14,7 @@ from switchgear_schemas.errors import BrokerUnavailableError, SwitchgearError
 from switchgear_schemas.settings import Settings, load_settings
 from switchgear_sinks.writer import writer as writer_module
 from tests.support.kafka import RunningKafka, own_kafka, unique_prefix
+from tests.support.limits import HAPPEN_S
 from tests.support.records import execution
 from tests.support.sinking import Message, assert_exact, dead_letters, produce, sinking
 
@@ -84,7 +85,7 @@ async def two_under_one_name(settings: Settings) -> None:
         await first.until_count(500)
         async with sinking(settings, first.store, instance_id="twin") as second:
             await produce(settings, [Message(execution()) for _ in range(500)])
-            await asyncio.wait({first.task, second.task}, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({first.task, second.task}, timeout=HAPPEN_S, return_when=asyncio.FIRST_COMPLETED)
 
 
 @pytest.mark.deep

@@ -20,6 +20,7 @@ from switchgear_sinks.writer.intents import Intent, Range
 from switchgear_sinks.writer.rows import ExecutionRows
 from tests.support.engine import copy_migrated
 from tests.support.groups import commit_by_hand
+from tests.support.limits import ANSWER_S, READY_S
 from tests.support.processes import Child, switchgear
 from tests.support.records import execution
 from tests.support.sinking import (
@@ -64,7 +65,7 @@ def one_range(first: int, last: int, stamp: int, partition: int = 1) -> Intent:
 async def stored(settings: Settings) -> int:
     """Rows that the sink's API sees; -1 while it does not answer."""
     try:
-        async with httpx.AsyncClient(timeout=5) as client:
+        async with httpx.AsyncClient(timeout=ANSWER_S) as client:
             answer = await client.get(f"http://{settings.api_http}/v1/stored")
         return int(answer.raise_for_status().json()["events"])
     except (httpx.HTTPError, KeyError):
@@ -88,7 +89,7 @@ async def test_a_sink_killed_again_and_again_under_load_stores_every_event_once(
     good = EVENTS - EVENTS // BAD_EVERY
     with switchgear("sink", log=tmp_path / "sink-last.log", settings=here) as child:
         await asyncio.to_thread(child.wait_for_output, "partitions assigned")
-        await until(lambda: done(here, child), "everything committed", 120)
+        await until(lambda: done(here, child), "everything committed", READY_S)
         assert child.terminate() == 0
     async with await open_store(here) as store:
         await assert_exact(store, good)

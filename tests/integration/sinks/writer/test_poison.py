@@ -18,6 +18,7 @@ from switchgear_schemas.errors import InvalidExecutionError
 from switchgear_schemas.settings import Settings
 from tests.support.deep import some
 from tests.support.engine import copy_migrated
+from tests.support.limits import ANSWER_S
 from tests.support.odd_values import NAMES, NUMBERS, TIMES, odd_executions
 from tests.support.raw_batches import RawRecord, batch, compressed, payload, produce_raw
 from tests.support.records import execution
@@ -245,7 +246,7 @@ async def test_ten_thousand_bad_records_are_dead_letters_within_seconds_and_a_fe
     sent = await produce(here, [*bad, good()])
     with capture_logs() as lines:
         async with sinking(here) as sink:
-            await sink.until_count(1, limit_s=20)
+            await sink.until_count(1, limit_s=ANSWER_S)
             assert sink.metric("switchgear_sink_dead_letters_total", topic=here.topics.executions) == 10_000
     assert len(await dead_letters(here)) == len(sent) - 1
     reported = [line for line in lines if "rejected" in line["event"]]

@@ -15,6 +15,7 @@ from switchgear_sinks.store import open_store
 from switchgear_sinks.writer import WriterLimits
 from tests.support.clickhouse_http import ClickHouseServer
 from tests.support.deep import some
+from tests.support.limits import ANSWER_S
 from tests.support.processes import run, switchgear
 from tests.support.sinking import Sinking, assert_exact, fully_committed, load, produce, sinking, until
 
@@ -188,7 +189,7 @@ async def test_a_sink_for_a_server_serves_its_state_and_the_api_runs_beside_it(t
         for child in (sink, api):
             await asyncio.to_thread(child.wait_for_output, " ready ")
         await until(lambda: fully_committed(there), "fully committed")
-        async with httpx.AsyncClient(timeout=10) as client:
+        async with httpx.AsyncClient(timeout=ANSWER_S) as client:
             for address in (there.api_http, api_settings.api_http):
                 assert (await client.get(f"http://{address}/healthz")).status_code == 200
                 assert (await client.get(f"http://{address}/readyz")).json()["status"] == "ready"

@@ -16,6 +16,7 @@ from switchgear_api.console.records import advice, circuit_part
 from switchgear_schemas.circuit import Circuit
 from switchgear_schemas.enums import CircuitState
 from switchgear_sinks.health.verdict import judge
+from tests.support.limits import ANSWER_S
 from tests.support.sse import parsed
 from tests.support.table import table
 
@@ -167,7 +168,7 @@ async def test_stream_goes_on_with_heartbeats_while_the_store_does_not_answer(mo
     live = Live(boards)
     running = asyncio.create_task(live.run())
     try:
-        ((_, kind, data),) = await asyncio.wait_for(collect(live, 1), 10)
+        ((_, kind, data),) = await asyncio.wait_for(collect(live, 1), ANSWER_S)
     finally:
         running.cancel()
     assert (kind, data["circuits_fresh"]) == ("heartbeat", True)
@@ -192,7 +193,7 @@ async def test_what_goes_wrong_is_told_at_once_also_while_the_numbers_wait_for_t
     live = Live(boards)
     running = asyncio.create_task(live.run())
     try:
-        await asyncio.wait_for(collect(live, 1), 10)
+        await asyncio.wait_for(collect(live, 1), ANSWER_S)
         problems.append(PROBLEM)
         ((_, kind, data),) = await asyncio.wait_for(collect(live, 1), live_module.HEARTBEAT_S - 1)
     finally:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from switchgear_api.console.pages import ASSETS
+from tests.support.limits import READY_S
 from tests.support.table import table
 
 HERE = Path(__file__).parent
@@ -17,7 +18,7 @@ HERE = Path(__file__).parent
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
 def test_modules_without_a_browser_pass_their_tests():
     files = sorted(str(path) for path in HERE.glob("*.test.mjs"))
-    done = subprocess.run(["node", "--test", *files], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(["node", "--test", *files], capture_output=True, text=True, timeout=READY_S, check=False)
     assert done.returncode == 0, done.stdout[-5_000:] + done.stderr[-2_000:]
     assert re.search(r"^# pass [1-9]", done.stdout, re.MULTILINE)
 

@@ -8,6 +8,7 @@ import textwrap
 import pytest
 
 from switchgear_api.sandbox.kernel import missing
+from tests.support.limits import READY_S
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +37,7 @@ def confined(tmp_path, body: str) -> list[str]:
         capture_output=True,
         check=False,
         text=True,
-        timeout=60,
+        timeout=READY_S,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
@@ -127,7 +128,7 @@ def test_system_call_of_another_architecture_ends_the_process(tmp_path):
         print("went on")
     """)
     done = subprocess.run(
-        [sys.executable, "-I", "-c", code, "a", "b"], capture_output=True, check=False, text=True, timeout=60
+        [sys.executable, "-I", "-c", code, "a", "b"], capture_output=True, check=False, text=True, timeout=READY_S
     )
     assert done.returncode < 0
     assert done.stdout == ""

@@ -10,6 +10,7 @@ from switchgear_cli.catalogue import COMMANDS
 from switchgear_cli.commands import completion
 from switchgear_cli.main import WRONG_USAGE, run
 from tests.support.deep import some
+from tests.support.limits import READY_S
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +22,7 @@ def test_script_of_each_shell_has_every_command_and_is_accepted_by_the_shell(she
     assert [entry.name for entry in COMMANDS if entry.name not in script] == []
     assert "--worker-url" in script
     if shutil.which(shell):
-        done = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True, timeout=READY_S, check=False)
         assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -31,7 +32,7 @@ def test_bash_completes_a_command_and_its_options(capsys):
     ask = '\nCOMP_WORDS=(switchgear {words}); COMP_CWORD={place}; _switchgear; printf "%s\\n" "${{COMPREPLY[@]}}"\n'
     for words, place, expected in (("doc", 1, "doctor"), ("watch --on", 2, "--once")):
         line = script + ask.format(words=words, place=place)
-        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=READY_S, check=False)
         assert expected in done.stdout.split(), done.stderr
 
 

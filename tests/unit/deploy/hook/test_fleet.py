@@ -129,7 +129,7 @@ def test_an_api_that_does_not_answer_is_waited_for_once_and_the_last_circuits_ho
         session.now += KEPT_S
         for _ in range(3):
             assert session.before() is not None
-        silent.settimeout(5)
+        silent.settimeout(ANSWER_S)
         silent.accept()[0].close()
         silent.settimeout(0.05)
         with pytest.raises(TimeoutError):

@@ -8,6 +8,7 @@ from threading import Thread
 import pytest
 
 from switchgear_cli.local.broker_probe import brokers_online
+from tests.support.limits import ANSWER_S
 from tests.support.table import table
 
 REQUEST_BYTES = 4 + 14
@@ -40,7 +41,7 @@ def answering(answer):
         thread = Thread(target=serve, daemon=True)
         thread.start()
         yield server.getsockname()[1]
-        thread.join(5)
+        thread.join(ANSWER_S)
 
 
 @pytest.mark.parametrize("brokers", [0, 1, 3])

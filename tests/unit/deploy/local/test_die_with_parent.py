@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from switchgear_cli.local.die_with_parent import die_with_parent
+from tests.support.limits import ANSWER_S, READY_S
 
 PARENT = """
 import subprocess, sys, time
@@ -35,7 +36,7 @@ def test_the_program_becomes_the_process_that_was_started():
     child = subprocess.Popen(
         die_with_parent([sys.executable, "-c", "print(__import__('os').getpid())"]), stdout=subprocess.PIPE
     )
-    out, _ = child.communicate(timeout=20)
+    out, _ = child.communicate(timeout=ANSWER_S)
     assert int(out) == child.pid
     assert child.returncode == 0
 
@@ -43,7 +44,7 @@ def test_the_program_becomes_the_process_that_was_started():
 def test_the_launcher_exits_with_the_code_of_its_program():
     assert (
         subprocess.run(
-            die_with_parent([sys.executable, "-c", "raise SystemExit(7)"]), timeout=20, check=False
+            die_with_parent([sys.executable, "-c", "raise SystemExit(7)"]), timeout=READY_S, check=False
         ).returncode
         == 7
     )
@@ -60,7 +61,7 @@ def test_kill_9_of_the_parent_leaves_no_child():
 def test_a_program_whose_parent_is_gone_already_does_not_start(tmp_path):
     command = die_with_parent([sys.executable, "-c", f"open({str(tmp_path / 'started')!r}, 'w')"])
     command[command.index(str(os.getpid()))] = "1"  # a parent that it does not have
-    assert subprocess.run(command, timeout=20, check=False).returncode == 1
+    assert subprocess.run(command, timeout=READY_S, check=False).returncode == 1
     assert not (tmp_path / "started").exists()
 
 

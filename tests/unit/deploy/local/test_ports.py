@@ -17,6 +17,7 @@ from switchgear_cli.local.ports import (
     port_of,
 )
 from switchgear_schemas.errors import SwitchgearError
+from tests.support.limits import ANSWER_S
 
 HOLDS = [hold_listening, hold_reserved]
 
@@ -79,7 +80,7 @@ def test_a_port_is_held_by_one_at_a_time_and_is_free_again_at_the_end(hold):
 
 
 def test_a_listening_port_takes_connections_before_a_server_accepts_them():
-    with hold_listening(0) as listening, socket.create_connection(listening.getsockname(), timeout=5):
+    with hold_listening(0) as listening, socket.create_connection(listening.getsockname(), timeout=ANSWER_S):
         assert not is_free(port_of(listening))
 
 

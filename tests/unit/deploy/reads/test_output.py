@@ -13,6 +13,7 @@ from switchgear_cli.main import run
 from switchgear_cli.reads import output
 from switchgear_cli.reads.responsive_table import ResponsiveTable, name, words
 from tests.support.deep import some
+from tests.support.limits import READY_S
 
 LONG = "the upstream did not answer within thirty seconds " * 12
 SHOW = (
@@ -73,7 +74,7 @@ def test_a_width_that_nothing_fits_in_is_ignored(monkeypatch, columns):
         [sys.executable, "-m", "switchgear_cli", "version", "--help"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=READY_S,
         check=True,
     )
     assert "--json" in done.stdout
@@ -96,7 +97,7 @@ def on_a_terminal(environment: dict[str, str]) -> str:
         key: value for key, value in os.environ.items() if key not in {"NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM"}
     }
     subprocess.run(
-        [sys.executable, "-c", SHOW], stdin=theirs, stdout=theirs, env={**kept, "TERM": "xterm", **environment}, timeout=60, check=True
+        [sys.executable, "-c", SHOW], stdin=theirs, stdout=theirs, env={**kept, "TERM": "xterm", **environment}, timeout=READY_S, check=True
     )  # fmt: skip
     os.close(theirs)
     found = b""

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from switchgear_cli.up.run import in_daemon_thread
+from tests.support.limits import ANSWER_S, READY_S
 
 
 async def test_the_result_of_a_daemon_thread_is_returned():
@@ -25,16 +26,16 @@ async def test_the_error_of_a_daemon_thread_is_raised():
 
 async def test_the_event_loop_goes_on_while_a_daemon_thread_works():
     release = threading.Event()
-    work = asyncio.create_task(in_daemon_thread(lambda: release.wait(10)))
+    work = asyncio.create_task(in_daemon_thread(lambda: release.wait(ANSWER_S)))
     await asyncio.sleep(0.01)
     assert not work.done()
     release.set()
-    assert await asyncio.wait_for(work, 5)
+    assert await asyncio.wait_for(work, ANSWER_S)
 
 
 async def test_a_caller_that_stopped_waiting_is_not_disturbed_by_the_end_of_the_work():
     release = threading.Event()
-    work = asyncio.create_task(in_daemon_thread(lambda: release.wait(10)))
+    work = asyncio.create_task(in_daemon_thread(lambda: release.wait(ANSWER_S)))
     await asyncio.sleep(0.01)
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -53,5 +54,5 @@ def test_a_process_ends_while_its_daemon_thread_still_works():
         "asyncio.run(main())"
     )
     began = time.monotonic()
-    assert subprocess.run([sys.executable, "-c", script], timeout=30, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", script], timeout=READY_S, check=False).returncode == 0
     assert time.monotonic() - began < 20

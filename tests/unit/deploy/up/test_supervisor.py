@@ -8,6 +8,7 @@ import pytest
 from switchgear_cli.up.supervisor import Phase, Supervisor
 from switchgear_schemas.errors import SwitchgearError
 from tests.support.clock import Clock
+from tests.support.limits import ANSWER_S
 
 
 class Puppet:
@@ -134,7 +135,7 @@ async def test_a_component_that_lets_a_question_wait_delays_neither_the_others_n
     for puppet in (slow, quick):
         supervisor.start(puppet)
     quick.ready = True
-    await asyncio.wait_for(supervisor.step(), 5)
+    await asyncio.wait_for(supervisor.step(), ANSWER_S)
     assert [each.supervision.phase for each in supervisor.all] == [Phase.STARTING, Phase.RUNNING]
     answer.set()
     await supervisor.step()
@@ -166,7 +167,7 @@ async def test_waiting_for_readiness_ends_when_all_are_ready(supervisor):
     supervisor.start(puppet)
     puppet.ready = True
     running = asyncio.create_task(supervisor.run())
-    await asyncio.wait_for(supervisor.wait_ready(["puppet"], 10), 5)
+    await asyncio.wait_for(supervisor.wait_ready(["puppet"], 1000), ANSWER_S)
     running.cancel()
 
 
@@ -175,7 +176,7 @@ async def test_a_component_that_never_gets_ready_is_named_with_its_log(superviso
     clock.now += 11
     waiting = asyncio.create_task(supervisor.wait_ready(["puppet"], 0))
     with pytest.raises(SwitchgearError, match=r"The puppet was not ready within 0 s\. Its log: puppet\.log"):
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, ANSWER_S)
 
 
 async def test_three_deaths_before_readiness_give_up_with_the_last_lines_of_the_log(supervisor, clock):
@@ -187,7 +188,7 @@ async def test_three_deaths_before_readiness_give_up_with_the_last_lines_of_the_
         clock.now += 20
         await supervisor.step()
     with pytest.raises(SwitchgearError, match=r"ended 3 times before it was ready \(code 1: the disk is full\)"):
-        await asyncio.wait_for(supervisor.wait_ready(["puppet"], 1000), 5)
+        await asyncio.wait_for(supervisor.wait_ready(["puppet"], 1000), ANSWER_S)
 
 
 async def test_stopping_asks_first_and_waits_for_the_end(supervisor, phases):
@@ -205,7 +206,7 @@ async def test_a_component_that_ignores_sigterm_is_killed_at_the_limit(superviso
     await asyncio.sleep(0.05)
     assert puppet.signals == ["TERM"]
     clock.now += 5
-    await asyncio.wait_for(stopping, 5)
+    await asyncio.wait_for(stopping, ANSWER_S)
     assert puppet.signals == ["TERM", "KILL"]
 
 
@@ -214,7 +215,7 @@ async def test_a_second_ctrl_c_kills_at_once(supervisor):
     await run_and_ready(supervisor, puppet)
     hurry = asyncio.Event()
     hurry.set()
-    await asyncio.wait_for(supervisor.stop(["puppet"], 1000, hurry), 5)
+    await asyncio.wait_for(supervisor.stop(["puppet"], 1000, hurry), ANSWER_S)
     assert puppet.signals == ["TERM", "KILL"]
 
 

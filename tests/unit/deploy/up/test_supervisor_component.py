@@ -14,7 +14,7 @@ from switchgear_cli.up import supervisor as supervisor_module
 from switchgear_cli.up.supervisor import CommandComponent
 from switchgear_http.sockets import url_of
 from switchgear_schemas.errors import SwitchgearError
-from tests.support.limits import READY_S
+from tests.support.limits import READY_S, STOP_S
 
 
 class Module:
@@ -213,7 +213,7 @@ def test_a_kill_also_ends_the_children_of_a_component(component):
     wait_until(lambda: printed(thing).endswith("\n"))
     grandchild = psutil.Process(int(thing.log_file.read_text()))
     thing.kill()
-    gone, alive = psutil.wait_procs([grandchild], timeout=5)
+    gone, alive = psutil.wait_procs([grandchild], timeout=STOP_S)
     assert gone or alive[0].status() == psutil.STATUS_ZOMBIE
 
 

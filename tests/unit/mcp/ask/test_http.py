@@ -19,6 +19,7 @@ from switchgear_schemas.access_settings import AccessSettings
 from switchgear_schemas.errors import SettingsError
 from tests.support.asgi import request as streamed
 from tests.support.ask_api import TOKENS, ScriptedApi, circuit
+from tests.support.limits import ANSWER_S
 
 HERE, ALL = "127.0.0.1:8630", "0.0.0.0:8630"
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -43,7 +44,7 @@ class Served:
         server = AskServer(api, callers, Questions(api, "mcp:*:*"), token_of_request)
         self.side = HttpSide(address, AccessSettings(**access), callers, server.mcp, most_sessions=most_sessions)
         transport = httpx.ASGITransport(self.side.app, client=(client, 1234))
-        self._http = httpx.AsyncClient(transport=transport, base_url=f"http://{host}", timeout=20)
+        self._http = httpx.AsyncClient(transport=transport, base_url=f"http://{host}", timeout=ANSWER_S)
         self._running = self.side.running()
 
     async def __aenter__(self):

@@ -15,6 +15,7 @@ from switchgear_mcp.ask.errors import AskError
 from switchgear_mcp.ask.server import URI
 from switchgear_mcp.ask.watches import Watches
 from tests.support.ask_api import ScriptedApi, ask_server, circuit, connected
+from tests.support.limits import ANSWER_S
 from tests.support.virtual_time import in_virtual_time
 
 # The SDK warns of the protocol with a handshake, which most clients have.
@@ -102,13 +103,13 @@ async def updates(scripted, mode, *, change):
             await client.session.subscribe_resource(URI)
             await asyncio.sleep(0.05)
             change()
-            found = await asyncio.wait_for(told.get(), 5)
+            found = await asyncio.wait_for(told.get(), ANSWER_S)
             await client.session.unsubscribe_resource(URI)
         else:
             async with client.listen(resource_subscriptions=[URI]) as stream:
                 await asyncio.sleep(0.05)
                 change()
-                found = (await asyncio.wait_for(anext(aiter(stream)), 5)).uri
+                found = (await asyncio.wait_for(anext(aiter(stream)), ANSWER_S)).uri
         await asyncio.sleep(0.05)
         assert len(server._watches) == 0
     return found

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from switchgear.arguments import OptionError
 from switchgear.caching.cache import Cached, CachePolicy, ResultCache, result_caches
 from tests.support.clock import Clock
+from tests.support.limits import HAPPEN_S
 from tests.support.table import table
 
 
@@ -212,6 +213,6 @@ def test_threads_share_a_cache_safely(clock):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(HAPPEN_S)
     assert not wrong
     assert len(cache) <= 8

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from switchgear.caching.call_key import UnhashableParameterError, parameters_hash
+from tests.support.limits import READY_S
 from tests.support.table import table
 
 KEY = b"a deployment's secret"
@@ -35,7 +36,7 @@ def test_hash_is_the_same_in_another_process():
     code = (
         f"from switchgear.caching.call_key import parameters_hash; print(parameters_hash({KEY!r}, ['x', {{'b': 1}}]))"
     )
-    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=READY_S)
     assert other.stdout.strip() == parameters_hash(KEY, ["x", {"b": 1}])
 
 

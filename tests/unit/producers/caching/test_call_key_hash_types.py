@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, HttpUrl, SecretStr
 
 from switchgear.caching.call_key import UnhashableParameterError, parameters_hash
+from tests.support.limits import READY_S
 from tests.support.table import table
 
 pytestmark = pytest.mark.slow
@@ -159,7 +160,7 @@ def test_hash_of_every_type_is_the_same_in_another_process():
         "from switchgear.caching.call_key import parameters_hash\n"
         f"print(*[parameters_hash({KEY!r}, [each]) for each in ({values},)])"
     )
-    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=READY_S)
     assert other.stdout.split() == [
         hashed(each) for each in ({8, 0, "x"}, {1: (2,)}, b"x", float("inf"), 1.5j, frozenset("abc"))
     ]

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, SecretStr
 
 from switchgear import CachePolicy, DuplicateCallError, Switchgear
 from switchgear.caching import call_key
+from tests.support.limits import HAPPEN_S
 from tests.support.table import table
 
 KEPT = CachePolicy(ttl_s=60)
@@ -228,18 +229,18 @@ def test_objects_do_not_share_a_call_in_flight(gear):
         @gear.guard("query", single_flight=True)
         def query(self, _text):
             entered.release()
-            release.wait(30)
+            release.wait(HAPPEN_S)
             return self.name
 
     clients = [Client(name) for name in "ab"]
     threads = [threading.Thread(target=lambda one=one: found.append(one.query("x"))) for one in clients]
     for thread in threads:
         thread.start()
-    assert entered.acquire(timeout=30)
-    assert entered.acquire(timeout=30)
+    assert entered.acquire(timeout=HAPPEN_S)
+    assert entered.acquire(timeout=HAPPEN_S)
     release.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(HAPPEN_S)
     assert sorted(found) == ["a", "b"]
 
 

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from switchgear.caching.call_key import token_of
+from tests.support.limits import HAPPEN_S
 
 
 class Thing:
@@ -63,6 +64,6 @@ def test_threads_get_the_same_numbers():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(HAPPEN_S)
     assert len(found) == 8
     assert all(each == found[0] for each in found)

@@ -11,6 +11,7 @@ import urllib.parse
 import pytest
 
 from tests.support.http_server import served
+from tests.support.limits import HAPPEN_S
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -35,7 +36,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(b"short")
             self.close_connection = True
         elif "slow" in parts:
-            self.server.released.wait(30)  # type: ignore[attr-defined]
+            self.server.released.wait(HAPPEN_S)  # type: ignore[attr-defined]
             self.close_connection = True
         elif "stream" in parts:
             self._send(200, self.server.stream.encode(), "", "text/event-stream")  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ import grpc
 import pytest
 
 from switchgear.classify import Classification, classify
+from tests.support.limits import ANSWER_S
 
 
 def details(seconds, nanos=0):
@@ -47,7 +48,7 @@ def address():
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     yield f"127.0.0.1:{port}"
-    server.stop(0).wait(10)
+    server.stop(0).wait(ANSWER_S)
 
 
 def raised(address, request, timeout=20):

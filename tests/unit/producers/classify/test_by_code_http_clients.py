@@ -18,14 +18,13 @@ import requests.adapters
 import urllib3
 
 from switchgear.classify import Classification, classify, outage_in_text
+from tests.support.limits import ANSWER_S
 from tests.support.table import table
 
 pytestmark = pytest.mark.slow
 
-LIMIT_S = 10
 
-
-def of_urllib(address, limit_s=LIMIT_S):
+def of_urllib(address, limit_s=ANSWER_S):
     try:
         with urllib.request.urlopen(address, timeout=limit_s) as answer:
             answer.read()
@@ -34,27 +33,27 @@ def of_urllib(address, limit_s=LIMIT_S):
         raise
 
 
-def of_httpx(address, limit_s=LIMIT_S):
+def of_httpx(address, limit_s=ANSWER_S):
     with httpx.Client(timeout=limit_s, verify=False) as client:
         client.get(address).raise_for_status()
 
 
-def of_httpx2(address, limit_s=LIMIT_S):
+def of_httpx2(address, limit_s=ANSWER_S):
     with httpx2.Client(timeout=limit_s, verify=False) as client:
         client.get(address).raise_for_status()
 
 
-def of_requests(address, limit_s=LIMIT_S):
+def of_requests(address, limit_s=ANSWER_S):
     with requests.Session() as session:
         session.get(address, timeout=limit_s).raise_for_status()
 
 
-def of_urllib3(address, limit_s=LIMIT_S):
+def of_urllib3(address, limit_s=ANSWER_S):
     with urllib3.PoolManager(retries=False, timeout=limit_s) as pool:
         pool.request("GET", address)
 
 
-async def of_aiohttp(address, limit_s=LIMIT_S):
+async def of_aiohttp(address, limit_s=ANSWER_S):
     async with (
         aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=limit_s), raise_for_status=True) as session,
         session.get(address) as answer,
@@ -62,7 +61,7 @@ async def of_aiohttp(address, limit_s=LIMIT_S):
         await answer.read()
 
 
-async def of_httpx_async(address, limit_s=LIMIT_S):
+async def of_httpx_async(address, limit_s=ANSWER_S):
     async with httpx.AsyncClient(timeout=limit_s, verify=False) as client:
         (await client.get(address)).raise_for_status()
 
@@ -107,14 +106,14 @@ def test_too_many_redirects_have_class_server(url):
     with requests.Session() as session:
         session.max_redirects = 2
         with pytest.raises(requests.TooManyRedirects) as found:
-            session.get(f"{url}/status/302?Location=%23to-itself", timeout=5)
+            session.get(f"{url}/status/302?Location=%23to-itself", timeout=ANSWER_S)
     assert found.value.response.status_code == 302
     assert classify(found.value) == Classification("server")
 
 
 def test_request_that_is_not_json_has_class_invalid_input():
     with pytest.raises(requests.exceptions.InvalidJSONError) as found:
-        requests.post("http://localhost", json={"x": float("nan")}, timeout=5)
+        requests.post("http://localhost", json={"x": float("nan")}, timeout=ANSWER_S)
     assert classify(found.value) == Classification("invalid_input")
 
 
@@ -237,7 +236,7 @@ async def test_answer_of_aiohttp_that_is_not_json_has_class_server(url):
 
 def test_answer_that_is_not_json_has_class_server(url):
     with pytest.raises(requests.JSONDecodeError) as of_requests_:
-        requests.get(f"{url}/html", timeout=5).json()
+        requests.get(f"{url}/html", timeout=ANSWER_S).json()
     with pytest.raises(ValueError, match="Expecting value") as of_httpx_:
         httpx.get(f"{url}/html").json()
     for found in (of_requests_, of_httpx_):
@@ -250,7 +249,7 @@ def test_timed_out_connection_of_requests_has_class_timeout():
 
 
 def test_reason_inside_a_wrapper_decides(unreachable, url):
-    with urllib3.PoolManager(retries=urllib3.Retry(1, backoff_factor=0), timeout=LIMIT_S) as pool:
+    with urllib3.PoolManager(retries=urllib3.Retry(1, backoff_factor=0), timeout=ANSWER_S) as pool:
         with pytest.raises(urllib3.exceptions.MaxRetryError) as refused:
             pool.request("GET", unreachable)
         with pytest.raises(urllib3.exceptions.MaxRetryError) as slow:
@@ -266,7 +265,7 @@ def test_exhausted_retries_of_requests_have_class_server(url):
         retry = urllib3.Retry(1, status_forcelist=[503], backoff_factor=0)
         session.mount("http://", requests.adapters.HTTPAdapter(max_retries=retry))
         with pytest.raises(requests.exceptions.RetryError) as found:
-            session.get(f"{url}/status/503", timeout=5)
+            session.get(f"{url}/status/503", timeout=ANSWER_S)
     assert classify(found.value).error_class == "server"
 
 

@@ -29,6 +29,7 @@ from switchgear.classify.waits import of_error
 from switchgear.guard.rejections import Rejection
 from switchgear_schemas.errors import BrokerUnavailableError
 from switchgear_schemas.execution import ErrorClass
+from tests.support.limits import READY_S
 from tests.support.table import table
 
 
@@ -181,7 +182,7 @@ classify_result({"content": [], "isError": True})
 heavy = {"aiohttp", "anthropic", "botocore", "grpc", "httpx", "mcp", "openai", "redis", "requests", "urllib3"}
 print(sorted(heavy & set(sys.modules)))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=READY_S)
     assert done.stdout.split() == ["[]"]
 
 

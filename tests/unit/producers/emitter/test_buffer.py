@@ -8,6 +8,7 @@ import pytest
 
 from switchgear.emitter.buffer import Buffer, own
 from switchgear.emitter.event import Event
+from tests.support.limits import HAPPEN_S
 
 
 def item(number: int):
@@ -75,9 +76,9 @@ def test_the_buffer_loses_and_repeats_no_event_of_many_threads():
     for thread in [consumer, *producers]:
         thread.start()
     for thread in producers:
-        thread.join(30)
+        thread.join(HAPPEN_S)
     done.set()
-    consumer.join(30)
+    consumer.join(HAPPEN_S)
     assert len(taken) + buffer.dropped == 20_000 == buffer.accepted
     assert len(buffer) == 0
 

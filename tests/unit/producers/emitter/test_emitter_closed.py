@@ -11,6 +11,7 @@ import threading
 import pytest
 
 from switchgear import Emitter, Event
+from tests.support.limits import HAPPEN_S, READY_S
 from tests.support.waiting import until
 
 NO_BROKER = "127.0.0.1:1"
@@ -48,7 +49,7 @@ def test_a_flush_during_a_close_by_another_thread_returns_false_for_an_unsent_ev
     waiting.start()
     until(lambda: emitter.status().alive)
     assert emitter.close(0) is False
-    waiting.join(60)
+    waiting.join(HAPPEN_S)
     assert answers == [False]
 
 
@@ -86,5 +87,5 @@ if child == 0:
 _, status = os.waitpid(child, 0)
 sys.exit(os.waitstatus_to_exitcode(status))
 """
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=READY_S, check=False)
     assert ended.returncode == 0, ended.stderr

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from switchgear import Emitter, Event, SwitchgearError
-from tests.support.limits import ANSWER_S
+from tests.support.limits import ANSWER_S, READY_S
 from tests.support.waiting import holds_within
 
 NO_BROKER = "127.0.0.1:1"
@@ -120,7 +120,7 @@ async def test_a_send_that_waits_for_a_broker_ends_with_the_emitter(emitter):
     assert not waiting.done()
     await asyncio.to_thread(emitter.close, 0)
     with pytest.raises(SwitchgearError, match="closed before"):
-        await asyncio.wait_for(waiting, 10)
+        await asyncio.wait_for(waiting, ANSWER_S)
 
 
 def test_connecting_without_a_broker_ends_in_time(emitter):
@@ -133,7 +133,7 @@ def test_connecting_without_a_broker_ends_in_time(emitter):
 def test_the_interpreter_ends_promptly_without_a_broker():
     code = f"from switchgear import Emitter, Event; Emitter({NO_BROKER!r}).emit(Event('t', 'success'))"
     began = time.monotonic()
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=READY_S, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "Traceback" not in ended.stderr
     assert time.monotonic() - began < 15
@@ -158,5 +158,5 @@ _, status = os.waitpid(child, 0)
 assert emitter.status().emitted == 1 and emitter.status().alive and emitter.emitter_id == parent
 sys.exit(os.waitstatus_to_exitcode(status))
 """
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=READY_S, check=False)
     assert ended.returncode == 0, ended.stderr

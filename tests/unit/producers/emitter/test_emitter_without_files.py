@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.support.limits import BUILD_S
+
 pytestmark = pytest.mark.slow
 
 CODE = """
@@ -42,7 +44,7 @@ gear.close(0)
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a limit of files")
 def test_without_files_no_call_waits_and_the_events_are_kept_until_there_are_some():
-    ended = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=300, check=False)
+    ended = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, timeout=BUILD_S, check=False)
     assert ended.returncode == 0, ended.stderr
     found = dict(line.split(" ", 1) for line in ended.stdout.splitlines())
     assert float(found.pop("took")) < 8, "one call waited ten seconds"

@@ -15,6 +15,7 @@ from switchgear.emitter.producer import Link
 from switchgear.emitter.record_batch import RecordBatch
 from switchgear.emitter.sender import LARGEST_RECORD
 from switchgear_schemas.connection import KafkaConnection
+from tests.support.limits import HAPPEN_S
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ async def test_hurry_makes_the_next_attempt_to_connect_at_once(outbox, monkeypat
     running = asyncio.create_task(outbox.run())
 
     async def failed(attempts):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(HAPPEN_S):
             while outbox.failed_attempts < attempts:  # noqa: ASYNC110 - a count has no event
                 await asyncio.sleep(0.005)
 
@@ -106,7 +107,7 @@ async def test_a_record_counts_before_a_flush_sees_its_answer(outbox, error):
     outbox.offer([record])
     mark = await outbox.mark()
     assert not mark.answered
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(HAPPEN_S):
         while not mark.answered:  # noqa: ASYNC110 - a mark has no event
             await asyncio.sleep(0)
     assert seen == [(0, False)]
@@ -122,7 +123,7 @@ async def test_a_batch_waits_for_more_records_of_its_partition_as_long_as_it_lin
     outbox.offer([RecordBatch("a", [b"1"])])
     await asyncio.sleep(0)
     outbox.offer([RecordBatch("b", [b"2"])])
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(HAPPEN_S):
         while outbox.pending:  # noqa: ASYNC110 - a count has no event
             await asyncio.sleep(0.001)
     assert [batch.record_count() for batch in sent] == [2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from switchgear.emitter.producer import MOST_IN_FLIGHT, Link
+from tests.support.limits import ANSWER_S
 from tests.unit.producers.emitter.test_outbox import Answering
 
 
@@ -20,7 +21,7 @@ async def test_a_retired_producer_is_closed_when_its_last_batch_is_answered():
         closing = asyncio.create_task(link.close_when_idle())
         await asyncio.sleep(0.01)
         assert not closed
-    await asyncio.wait_for(closing, 5)
+    await asyncio.wait_for(closing, ANSWER_S)
     assert closed == [True]
 
 
@@ -30,5 +31,5 @@ async def test_a_batch_waits_when_the_most_are_in_flight():
         await link.slots.acquire()
     assert link.slots.locked()
     link.slots.release()
-    async with asyncio.timeout(5), link.slots:
+    async with asyncio.timeout(ANSWER_S), link.slots:
         pass

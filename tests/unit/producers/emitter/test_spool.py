@@ -15,6 +15,7 @@ import pytest
 from switchgear.emitter.record_batch import RecordBatch
 from switchgear.emitter.spool import Place
 from tests.support.deep import some
+from tests.support.limits import READY_S
 from tests.support.spooling import LIMIT, acknowledge, drained, opened, written
 
 KILLED = """
@@ -38,7 +39,7 @@ def kill_a_process(root: Path, read: int = 0, settled: str = "", in_a_row: int =
     """Have a process write 20 records, read some, settle some, and kill itself."""
     ended = subprocess.run(
         [sys.executable, "-c", KILLED, str(root), str(read), settled, str(in_a_row)],
-        check=False, timeout=60, cwd=Path(__file__).parents[4],
+        check=False, timeout=READY_S, cwd=Path(__file__).parents[4],
     )  # fmt: skip
     assert ended.returncode == -9
 
@@ -305,7 +306,7 @@ os._exit(0)
 """
     ended = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)],
-        capture_output=True, text=True, check=False, timeout=60, cwd=Path(__file__).parents[4],
+        capture_output=True, text=True, check=False, timeout=READY_S, cwd=Path(__file__).parents[4],
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     assert drained(opened(tmp_path)) == [(1, True), (2, True), (3, True)]

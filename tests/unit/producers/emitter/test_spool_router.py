@@ -21,6 +21,7 @@ from switchgear.emitter import sender, spool_router
 from switchgear.emitter.record_batch import RecordBatch
 from switchgear.emitter.spool import Spool
 from switchgear.emitter.status import SpoolStatus
+from tests.support.limits import ANSWER_S, HAPPEN_S, READY_S
 from tests.support.spooling import databases, descriptors_in, events_in, left_in, opened, written
 from tests.support.waiting import until
 
@@ -90,7 +91,7 @@ def test_threads_that_close_an_emitter_at_the_same_time_close_it_once(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(HAPPEN_S)
     assert not any(thread.is_alive() for thread in threads)
     status = emitter.status()
     assert (status.emitted, status.spooled, status.dropped, status.alive) == (500, 500, 0, False)
@@ -115,7 +116,7 @@ emitter = Emitter({NO_BROKER!r}, spool_dir={str(tmp_path / "spool")!r})
 for number in range(50):
     emitter.emit(Event("t", "success", metadata={{"number": number}}))
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, capture_output=True)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=READY_S, capture_output=True)
     assert left_in(tmp_path / "spool") == list(range(50))
 
 
@@ -184,7 +185,7 @@ def test_a_disk_that_hangs_at_the_start_holds_up_the_start_for_a_moment_only(
     make: Callable[..., Emitter], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     hang = threading.Event()
-    monkeypatch.setattr(Spool, "check", lambda _spool: hang.wait(10))
+    monkeypatch.setattr(Spool, "check", lambda _spool: hang.wait(ANSWER_S))
     monkeypatch.setattr(spool_router, "_CHECK_LIMIT_S", 0.01)
     try:
         make()
@@ -199,13 +200,13 @@ def test_a_disk_that_hangs_holds_up_no_call(make: Callable[..., Emitter], monkey
 
     def append(self: Spool, events: Sequence[RecordBatch], *, in_flight: bool = False) -> int:
         hangs.set()
-        hang.wait(30)
+        hang.wait(HAPPEN_S)
         return really(self, events, in_flight=in_flight)
 
     monkeypatch.setattr(Spool, "append", append)
     emitter = make(buffer_size=1_000)
     emit(emitter, 0, 100)
-    assert hangs.wait(30)
+    assert hangs.wait(HAPPEN_S)
     began = time.perf_counter()
     emit(emitter, 100, 500)
     assert time.perf_counter() - began < 5
@@ -239,10 +240,11 @@ def test_a_death_of_the_background_loses_no_event_on_disk(make: Callable[..., Em
     until(lambda: emitter.status().spooled == 100)
     loop = emitter._background.loop()
     thread = emitter._background._thread
-    emitter._background.run(asyncio.sleep(0.1)).result(10)  # what it wrote is noted, too: else it may write that again
+    # What it wrote is noted, too: else it may write that again.
+    emitter._background.run(asyncio.sleep(0.1)).result(ANSWER_S)
     loop.call_soon_threadsafe(loop.stop)
     assert thread is not None
-    thread.join(20)
+    thread.join(ANSWER_S)
     emit(emitter, 100, 200)
     until(lambda: emitter.status().spooled == 200)
     assert (emitter.status().failed, emitter.status().buffered) == (0, 0)
@@ -276,7 +278,7 @@ emitter.emit(Event("t", "success", metadata={{"number": 10}}))
 assert spooled(11), emitter.status()
 emitter.close(0)
 """
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=READY_S, check=False)
     assert ended.returncode == 0, ended.stderr
     assert sorted(left_in(tmp_path / "spool")) == [*range(11), 100]
 

@@ -19,6 +19,7 @@ from switchgear import (
     ThreadsBusyError,
 )
 from switchgear.testing import InMemoryFleet
+from tests.support.limits import ANSWER_S
 
 OFTEN = BreakerPolicy(consecutive_failures=100)
 
@@ -124,7 +125,7 @@ def test_a_call_for_which_there_was_no_thread_was_never_made():
 
     gear = Switchgear.local(timed_threads=1)
     go_on = threading.Event()
-    hanging = gear.guard("hanging", timeout=0.02)(lambda: go_on.wait(10))
+    hanging = gear.guard("hanging", timeout=0.02)(lambda: go_on.wait(ANSWER_S))
     hurried = gear.guard("quick", timeout=0.005, on_duplicate="refuse")(made)
     patient = gear.guard("quick", timeout=30, on_duplicate="refuse")(made)
     with pytest.raises(CallTimeoutError):
@@ -189,7 +190,7 @@ def test_a_shared_flight_of_threads_counts_only_if_it_had_a_result(steady):
             raise ConnectionError("down")
 
     def work(fails):
-        together.wait(5)
+        together.wait(ANSWER_S)
         tool(fails)
 
     with ThreadPoolExecutor(4) as pool:

@@ -18,6 +18,7 @@ from switchgear import (
     SwitchgearError,
 )
 from switchgear.testing import InMemoryFleet
+from tests.support.limits import HAPPEN_S
 from tests.support.rejecting import ends, refused_after_three, weather
 from tests.support.waiting import until
 
@@ -215,7 +216,7 @@ def test_a_trial_for_which_no_thread_is_free_is_there_for_the_next_call():
     go_on = threading.Event()
     with gear.session():
         assert refused_after_three(guarded)
-        gear._runtime.threads.start("hangs", 30, lambda: go_on.wait(30))
+        gear._runtime.threads.start("hangs", 30, lambda: go_on.wait(HAPPEN_S))
         assert ends(guarded, "Oslo") == ["ThreadsBusyError"]
         go_on.set()
         until(lambda: gear._runtime.threads.busy == 0)

@@ -9,6 +9,7 @@ import pytest
 
 from switchgear import BreakerPolicy, CircuitOpenError, Switchgear
 from tests.support.clock import Clock
+from tests.support.limits import ANSWER_S
 from tests.support.local_client import local_client
 
 pytestmark = pytest.mark.slow
@@ -67,18 +68,18 @@ def test_half_open_lets_the_permitted_number_of_fifty_threads_in(permits):
     @gear.guard("tool")
     def tool():
         rush.note(entered=True)
-        assert rush.answered.wait(20)
+        assert rush.answered.wait(ANSWER_S)
 
     gate = threading.Barrier(CALLERS + 1)
 
     def caller():
         for _ in range(ROUNDS):
-            gate.wait(20)
+            gate.wait(ANSWER_S)
             try:
                 tool()
             except CircuitOpenError:
                 rush.note(entered=False)
-            gate.wait(20)
+            gate.wait(ANSWER_S)
 
     threads = [threading.Thread(target=caller, daemon=True) for _ in range(CALLERS)]
     for thread in threads:
@@ -87,11 +88,11 @@ def test_half_open_lets_the_permitted_number_of_fifty_threads_in(permits):
     for _ in range(ROUNDS):
         rush = Rush()
         next_rush(gear, clock)
-        gate.wait(20)  # go
-        gate.wait(20)  # all are back
+        gate.wait(ANSWER_S)  # go
+        gate.wait(ANSWER_S)  # all are back
         seen.append((rush.entered, rush.refused))
     for thread in threads:
-        thread.join(20)
+        thread.join(ANSWER_S)
     assert seen == [(permits, CALLERS - permits)] * ROUNDS
 
 

@@ -21,6 +21,7 @@ from switchgear import (
 )
 from switchgear.guard.deferred_results import DeferredResult
 from tests.support.clock import Clock
+from tests.support.limits import ANSWER_S
 from tests.support.local_client import local_client
 
 QUICK = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=60)
@@ -100,7 +101,7 @@ async def test_a_deferred_result_is_a_coroutine_for_asyncio(gear):
     assert await made == "awaited"
     assert await asyncio.create_task(found("task")) == "task"
     assert await asyncio.gather(found("a"), found("b")) == ["a", "b"]
-    assert await asyncio.wait_for(found("in time"), 5) == "in time"
+    assert await asyncio.wait_for(found("in time"), ANSWER_S) == "in time"
     assert await asyncio.to_thread(asyncio.run, found("run")) == "run"
 
 

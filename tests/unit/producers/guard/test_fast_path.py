@@ -14,6 +14,7 @@ from switchgear import BreakerPolicy, CircuitOpenError, Event, Switchgear
 from switchgear.emitter.encode import encode_items
 from switchgear.testing import InMemoryFleet
 from switchgear_schemas.execution import ToolExecution
+from tests.support.limits import ANSWER_S, HAPPEN_S
 
 NO_BROKER = "127.0.0.1:1"
 QUICK = BreakerPolicy(consecutive_failures=2, wait_duration_in_open_state_s=60)
@@ -283,7 +284,7 @@ def test_threads_fail_together_and_not_one_failure_is_lost():
     start = threading.Barrier(4)
 
     def work():
-        start.wait(10)
+        start.wait(ANSWER_S)
         for number in range(1_000):
             try:
                 search(down if number % 3 == 0 else answers)
@@ -294,7 +295,7 @@ def test_threads_fail_together_and_not_one_failure_is_lost():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(HAPPEN_S)
     assert breaker_of(gear).counts(time.monotonic()).total_failed == 4 * 334
 
 

@@ -12,6 +12,7 @@ from switchgear.guard.fleet_circuits import ASK_AGAIN_S, FleetCircuits
 from switchgear.testing import MemoryEmitter, MemoryFollower
 from switchgear_schemas.enums import CircuitState
 from tests.support.clock import Clock
+from tests.support.limits import ANSWER_S
 
 ME = "me"
 
@@ -104,7 +105,7 @@ def test_one_of_many_threads_takes_the_lease_and_one_asks_for_a_probe(fleet):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(ANSWER_S)
     assert (taken.count(True), asked.count(True)) == (1, 1)
 
 

@@ -13,6 +13,7 @@ from switchgear.guard.local_circuits import LocalBreakers, policy_of
 from switchgear.guard.rejections import Caller
 from switchgear_schemas.policy import LOCAL_DEFAULT, BreakerPolicy
 from tests.support.clock import Clock
+from tests.support.limits import ANSWER_S, HAPPEN_S
 
 
 def breakers(limit: int, clock: Clock | None = None, **policy) -> LocalBreakers:
@@ -121,7 +122,7 @@ def test_threads_that_ask_at_once_get_one_breaker_a_tool():
     start = threading.Barrier(4)
 
     def ask() -> None:
-        start.wait(10)
+        start.wait(ANSWER_S)
         for turn in range(2_000):
             tool = turn % 50
             if tool < 40:
@@ -131,7 +132,7 @@ def test_threads_that_ask_at_once_get_one_breaker_a_tool():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(HAPPEN_S)
     assert [len(ids) for ids in found] == [1] * 40 + [0] * 10
 
 
@@ -160,7 +161,7 @@ def at_once(deed):
     found = []
     thread = threading.Thread(target=lambda: found.append(deed()), daemon=True)
     thread.start()
-    thread.join(20)
+    thread.join(ANSWER_S)
     assert found
     return found[0]
 

@@ -15,6 +15,7 @@ from switchgear.policies import PolicySet
 from switchgear.telemetry.hooks import FunctionHooks
 from switchgear.testing import FakeClock
 from switchgear_schemas.policy import LOCAL_DEFAULT, LOCAL_FAMILY_DEFAULT
+from tests.support.limits import ANSWER_S
 from tests.support.local_client import local_client
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import until
@@ -332,20 +333,20 @@ def test_a_call_with_a_time_limit_is_not_overdue_while_it_waits_for_a_thread(clo
 
     def held():
         begun.set()
-        go_on.wait(10)
+        go_on.wait(ANSWER_S)
 
     limited = gear.with_options(timeout=30)
     blocker = threading.Thread(target=lambda: limited.call("blocker", held))
     blocker.start()
-    assert begun.wait(10)
+    assert begun.wait(ANSWER_S)
     waiter = threading.Thread(target=lambda: limited.call("t", int))
     waiter.start()
     until(lambda: any((held := entry[2]()) and held.tool == "t" and held.wait.since is None for entry in queue(gear)))
     clock.advance(HANGS_S)
     open_while_it_waits = gear.is_open("t")
     go_on.set()
-    waiter.join(10)
-    blocker.join(10)
+    waiter.join(ANSWER_S)
+    blocker.join(ANSWER_S)
     assert not open_while_it_waits
 
 

@@ -12,6 +12,7 @@ from switchgear import BreakerPolicy
 from switchgear.guard.overdue_calls import OverdueCalls, Wait
 from switchgear.policies import PolicySet
 from switchgear.testing import InMemoryFleet
+from tests.support.limits import ANSWER_S
 from tests.support.waiting import until
 
 SLOW = {"slow_call_duration_threshold_ms": 200, "slow_call_rate_threshold": 0.5}
@@ -252,7 +253,7 @@ def test_the_background_thread_looks_when_a_call_is_due_and_not_before():
     until(lambda: calls._wakes_at > 0)
     first = Held(loop.time())
     calls.begin(first, fleet_ms=50)
-    thread.join(10)
+    thread.join(ANSWER_S)
     loop.close()
     assert [permit for permit, _ in told] == [first]
     assert 50 <= told[0][1] < 900, "it did not wait for the look of every second"

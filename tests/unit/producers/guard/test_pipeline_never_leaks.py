@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from switchgear import BreakerPolicy, CircuitOpenError, Permit, Switchgear
 from tests.support.clock import Clock
+from tests.support.limits import READY_S
 from tests.support.local_client import local_client
 
 WAIT_S = 60.0
@@ -335,5 +336,5 @@ if guarded(fork_within) == "child":
     os._exit(0 if guarded(lambda: "fine") == "fine" else 1)
 sys.exit(os.waitstatus_to_exitcode(status))
 """
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=READY_S, check=False)
     assert ended.returncode == 0, ended.stderr

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from switchgear import BreakerPolicy, CachePolicy, CallTimeoutError, CircuitOpenError, Switchgear
 from switchgear.testing import FakeClock
 from switchgear.transport import Wire
+from tests.support.limits import HAPPEN_S
 
 pytestmark = pytest.mark.slow
 
@@ -143,7 +144,7 @@ def test_calls_of_threads_at_once_with_a_time_limit_are_each_reported_once():
     go_on = threading.Event()
     session = gear.session("s-1")
     quick = gear.guard("quick", timeout=30)(lambda: 1)
-    slow = gear.guard("slow", timeout=0.1)(lambda: go_on.wait(30))
+    slow = gear.guard("slow", timeout=0.1)(lambda: go_on.wait(HAPPEN_S))
 
     def work():
         with session:
@@ -157,7 +158,7 @@ def test_calls_of_threads_at_once_with_a_time_limit_are_each_reported_once():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(HAPPEN_S)
     go_on.set()
     status = session.status()
     assert (status.calls, status.failures) == (8 * 23, 8 * 3)
@@ -210,5 +211,5 @@ def test_a_client_serves_several_event_loops_at_once():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(HAPPEN_S)
     assert results == [[number % 3 for number in range(30)]] * 4

@@ -14,6 +14,7 @@ from switchgear.guard.refusal_summary import RefusalReporter
 from switchgear.guard.rejections import Caller, Rejection
 from switchgear_schemas.cause import Cause
 from tests.support.clock import Clock
+from tests.support.limits import ANSWER_S
 
 
 @pytest.fixture
@@ -132,7 +133,7 @@ def at_once(deed):
     """``deed`` in a thread that is left behind where it waits for itself."""
     thread = threading.Thread(target=deed, daemon=True)
     thread.start()
-    thread.join(20)
+    thread.join(ANSWER_S)
     assert not thread.is_alive()
 
 

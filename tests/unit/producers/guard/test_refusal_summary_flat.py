@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.support.limits import READY_S
+
 pytestmark = pytest.mark.deep
 
 MEASURE = """
@@ -72,6 +74,6 @@ if gear._decision.fleet is not None:
     assert len(gear._emitter.buffer) < 100
     gear.close(0)
 """
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=READY_S, check=False)
     assert ended.returncode == 0, ended.stderr
     assert int(ended.stdout) < 1_500_000  # a byte and a half a refusal; purgatory 3.0.1 keeps 1,456 of each (measured)

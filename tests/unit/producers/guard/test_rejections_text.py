@@ -28,6 +28,7 @@ from switchgear import (
     from_spectra,
 )
 from switchgear.testing import InMemoryFleet
+from tests.support.limits import HAPPEN_S
 from tests.support.table import table
 
 TOOL = "mcp:weather:get_forecast"
@@ -187,7 +188,7 @@ def _refused_in_a_child() -> None:
 @pytest.mark.slow
 def test_a_refusal_raised_in_a_worker_process_says_its_text_in_the_parent() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool, pytest.raises(CircuitOpenError) as refused:
-        pool.submit(_refused_in_a_child).result(60)
+        pool.submit(_refused_in_a_child).result(HAPPEN_S)
     error = refused.value
     assert str(error) == error.text
     assert error.text.startswith(f"The tool {TOOL} is unavailable (circuit open).")

@@ -10,6 +10,7 @@ import pytest
 
 from switchgear import BreakerPolicy, CallTimeoutError, CircuitOpenError, Switchgear
 from switchgear.telemetry.hooks import FunctionHooks
+from tests.support.limits import ANSWER_S, HAPPEN_S
 from tests.support.waiting import until
 
 
@@ -68,7 +69,7 @@ def test_a_function_is_left_behind_at_the_limit_and_its_later_end_is_not_reporte
 
     @observed.guard("t", timeout=0.02)
     def hang():
-        go_on.wait(30)
+        go_on.wait(HAPPEN_S)
         finished.set()
         raise RuntimeError("late")
 
@@ -76,14 +77,14 @@ def test_a_function_is_left_behind_at_the_limit_and_its_later_end_is_not_reporte
         hang()
     assert (caught.value.tool, caught.value.limit_s) == ("t", 0.02)
     go_on.set()
-    assert finished.wait(10)
+    assert finished.wait(ANSWER_S)
     until(lambda: observed._runtime.threads.busy == 0)
     assert [(one.status, one.error_type) for one in outcomes] == [("timeout", "CallTimeoutError")], "reported once"
 
 
 def test_timeouts_open_the_circuit(observed):
     go_on = threading.Event()
-    slow = observed.guard("t", timeout=0.02)(lambda: go_on.wait(30))
+    slow = observed.guard("t", timeout=0.02)(lambda: go_on.wait(HAPPEN_S))
     for _ in range(2):
         with pytest.raises(CallTimeoutError):
             slow()

@@ -14,6 +14,7 @@ from switchgear import BreakerPolicy, CallTimeoutError, Switchgear, ThreadsBusyE
 from switchgear.guard.time_limit import TimedThreads
 from switchgear.telemetry.hooks import FunctionHooks
 from tests.support.clock import Clock
+from tests.support.limits import ANSWER_S, HAPPEN_S
 from tests.support.local_client import local_client
 from tests.support.waiting import until
 
@@ -98,8 +99,8 @@ def test_a_call_waits_for_a_thread():
     first = threading.Thread(target=threads.start, args=("a", 30, lambda: time.sleep(0.1)))
     first.start()
     until(lambda: threads.busy == 1)
-    assert threads.start("b", 30, lambda: "made").result(30) == "made"
-    first.join(10)
+    assert threads.start("b", 30, lambda: "made").result(HAPPEN_S) == "made"
+    first.join(ANSWER_S)
 
 
 @pytest.mark.slow
@@ -115,13 +116,13 @@ def test_many_calls_never_run_in_more_threads_than_the_limit():
 
     def work(caller):
         for call in range(50):
-            threads.start("t", 30, functools.partial(tool, (caller, call))).result(30)
+            threads.start("t", 30, functools.partial(tool, (caller, call))).result(HAPPEN_S)
 
     callers = [threading.Thread(target=work, args=(caller,)) for caller in range(8)]
     for caller in callers:
         caller.start()
     for caller in callers:
-        caller.join(60)
+        caller.join(HAPPEN_S)
     assert len(most) == 8 * 50
     assert max(most) <= 4
     until(lambda: threads.busy == 0)
@@ -131,7 +132,7 @@ def test_an_idle_thread_makes_the_next_call():
     threads = TimedThreads(4)
     made_by = set()
     for _ in range(20):
-        made_by.add(threads.start("t", 30, threading.get_ident).result(30))
+        made_by.add(threads.start("t", 30, threading.get_ident).result(HAPPEN_S))
         until(lambda: threads.busy == 0)
     assert len(made_by) == 1
 
@@ -157,18 +158,18 @@ def test_a_thread_keeps_neither_arguments_nor_result():
     argument, result = Big(), Big()
     seen = [weakref.ref(argument), weakref.ref(result)]
     held = [result]
-    threads.start("t", 30, functools.partial(lambda _given: held.pop(), argument)).result(30)
+    threads.start("t", 30, functools.partial(lambda _given: held.pop(), argument)).result(HAPPEN_S)
     del argument, result
     until(lambda: gc.collect() >= 0 and all(ref() is None for ref in seen))
 
 
 def test_threads_are_daemons_so_that_a_hung_tool_does_not_keep_the_program_from_ending():
-    assert TimedThreads(1).start("t", 30, lambda: threading.current_thread().daemon).result(30)
+    assert TimedThreads(1).start("t", 30, lambda: threading.current_thread().daemon).result(HAPPEN_S)
 
 
 def test_the_error_of_a_call_without_a_thread_names_the_tools_that_hold_them(two_threads, outcomes):
     go_on = threading.Event()
-    hang = two_threads.guard("slow", timeout=0.05)(lambda: go_on.wait(30))
+    hang = two_threads.guard("slow", timeout=0.05)(lambda: go_on.wait(HAPPEN_S))
     for _ in range(2):
         with pytest.raises(CallTimeoutError):
             hang()

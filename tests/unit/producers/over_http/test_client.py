@@ -18,7 +18,7 @@ from switchgear.guard.permits import Permit
 from switchgear.guard.rejections import Rejection
 from switchgear.over_http.follower import GatewayFollower
 from tests.support.gateway_contract import Answer, GatewayServer, circuit, fleet_of_now, gateway_server
-from tests.support.limits import HAPPEN_S
+from tests.support.limits import HAPPEN_S, READY_S
 from tests.support.recovering import two_probes
 from tests.support.table import table
 from tests.support.waiting import until
@@ -194,7 +194,7 @@ def test_the_environment_names_the_gateway_and_the_token(
 
 def run(code: str) -> str:
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=READY_S
     ).stdout.strip()
 
 

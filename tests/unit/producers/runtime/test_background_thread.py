@@ -12,6 +12,7 @@ import pytest
 from switchgear.runtime import background_thread as module
 from switchgear.runtime.background_thread import Background, clean_up
 from switchgear_schemas.errors import SwitchgearError
+from tests.support.limits import ANSWER_S
 from tests.support.waiting import until
 
 
@@ -50,7 +51,7 @@ def test_many_threads_that_need_it_get_the_same_one(background):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(ANSWER_S)
     assert len(loops) == 20
     assert len(set(loops)) == 1
 
@@ -60,7 +61,7 @@ def test_the_background_runs_coroutines_and_returns_their_results(background):
         await asyncio.sleep(0)
         return threading.current_thread().name
 
-    assert background.run(work()).result(10) == "test-background"
+    assert background.run(work()).result(ANSWER_S) == "test-background"
 
 
 @pytest.mark.usefixtures("again_soon")
@@ -135,7 +136,7 @@ def test_a_thread_that_dies_is_reported_and_replaced_when_it_is_needed(backgroun
     running.call_soon_threadsafe(die)
     assert eventually(lambda: not background.alive)
     until(lambda: calls)
-    thread.join(10)  # pytest sees its exception in this test, which expects it
+    thread.join(ANSWER_S)  # pytest sees its exception in this test, which expects it
     assert "the background thread died" in caplog.text
     loop = background.loop()
     assert background.alive
@@ -155,7 +156,7 @@ def test_closing_cancels_the_jobs_and_lets_them_clean_up(background):
 
     background.add("job", job)
     background.loop()
-    assert began.wait(10)
+    assert began.wait(ANSWER_S)
     assert background.close(5)
     assert seen == ["cleaned up"]
     assert not background.alive
@@ -175,7 +176,7 @@ def test_closing_from_many_threads_lets_the_jobs_clean_up(background):
 
     background.add("job", job)
     background.loop()
-    assert began.wait(10)
+    assert began.wait(ANSWER_S)
     running = background._thread
     join = running.join
 
@@ -188,7 +189,7 @@ def test_closing_from_many_threads_lets_the_jobs_clean_up(background):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(ANSWER_S)
     assert answers == [True] * 8
     assert cleaned == [True]
 
@@ -197,7 +198,7 @@ def test_a_close_in_the_background_thread_does_not_wait_for_itself(background):
     async def work():
         return background.close(60)
 
-    assert background.run(work()).result(10) is False
+    assert background.run(work()).result(ANSWER_S) is False
     until(lambda: not background.alive)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from switchgear.runtime.background_thread import new_loop
+from tests.support.limits import READY_S
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ gear.call("t", int)
 assert began.wait(60)
 """
     began = time.monotonic()
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=READY_S, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "Traceback" not in ended.stderr
     assert time.monotonic() - began < 90

@@ -9,6 +9,7 @@ import pytest
 
 from switchgear import Switchgear
 from switchgear.runtime.background_thread import Background, NotStartedError
+from tests.support.limits import ANSWER_S
 from tests.support.waiting import until
 
 really_start = threading.Thread.start
@@ -44,7 +45,7 @@ def runs(background):
         await asyncio.sleep(0)
         return 1
 
-    return background.run(work()).result(20) == 1
+    return background.run(work()).result(ANSWER_S) == 1
 
 
 def test_loop_raises_the_reason_when_no_thread_can_be_started(background, no_threads):

@@ -9,6 +9,7 @@ import weakref
 import pytest
 
 from switchgear.runtime.fork import call_in_child
+from tests.support.limits import READY_S
 
 pytestmark = pytest.mark.slow
 
@@ -44,5 +45,5 @@ def test_the_registry_keeps_no_object_alive():
 
 def test_a_program_ends_without_output_on_stderr():
     program = "from switchgear import Switchgear; Switchgear.local().call('tool', len, 'abc')"
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=READY_S)
     assert ended.stderr == ""

@@ -12,6 +12,7 @@ import pytest
 
 from switchgear.runtime.background_thread import new_loop
 from switchgear.runtime.fork import blocking_work, importing
+from tests.support.limits import ANSWER_S, HAPPEN_S, READY_S
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -28,7 +29,7 @@ def test_a_fork_waits_for_an_import_and_both_processes_can_import_afterwards():
 
     thread = threading.Thread(target=background)
     thread.start()
-    entered.wait(5)
+    entered.wait(ANSWER_S)
     child = os.fork()
     if child == 0:
         done = []
@@ -39,9 +40,9 @@ def test_a_fork_waits_for_an_import_and_both_processes_can_import_afterwards():
 
         other = threading.Thread(target=again)
         other.start()
-        other.join(5)
+        other.join(ANSWER_S)
         os._exit(0 if done and free else 1)
-    thread.join(5)
+    thread.join(ANSWER_S)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     with importing:
         assert free
@@ -65,7 +66,7 @@ if child == 0:
     os._exit(0 if "bootstrap" in str(emitter.status().last_error) else 1)
 raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=READY_S, check=False)
     assert ended.returncode == 0, ended.stderr
 
 
@@ -81,12 +82,12 @@ def test_a_fork_waits_for_a_look_up_that_may_hold_a_lock():
 
     looking = threading.Thread(target=loop.run_until_complete, args=(loop.run_in_executor(None, lookup),))
     looking.start()
-    assert entered.wait(60)
+    assert entered.wait(HAPPEN_S)
     child = os.fork()
     if child == 0:
         os._exit(0 if done else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    looking.join(60)
+    looking.join(HAPPEN_S)
     loop.close()
 
 
@@ -96,11 +97,11 @@ def test_a_fork_waits_only_a_moment_for_a_look_up_that_hangs(monkeypatch):
 
     def lookup():
         entered.set()
-        free.wait(600)
+        free.wait(READY_S)
 
     looking = threading.Thread(target=loop.run_until_complete, args=(loop.run_in_executor(None, lookup),))
     looking.start()
-    assert entered.wait(60)
+    assert entered.wait(HAPPEN_S)
     began = time.monotonic()
     child = os.fork()
     if child == 0:
@@ -108,5 +109,5 @@ def test_a_fork_waits_only_a_moment_for_a_look_up_that_hangs(monkeypatch):
     assert time.monotonic() - began < 60
     os.waitpid(child, 0)
     free.set()
-    looking.join(60)
+    looking.join(HAPPEN_S)
     loop.close()

@@ -10,6 +10,7 @@ import pytest
 
 from switchgear import BreakerPolicy, Switchgear
 from switchgear.telemetry.hooks import FunctionHooks
+from tests.support.limits import READY_S
 from tests.support.spooling import databases, events_in
 from tests.support.waiting import until
 
@@ -73,7 +74,7 @@ for number in range(6):
     except (ConnectionError, CircuitOpenError):
         pass
 """
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=READY_S, check=False)
     assert (ended.returncode, "Traceback" in ended.stderr) == (0, False), ended.stderr
     written = b"".join(event.value for path in databases(tmp_path) for event in events_in(path))
     assert written.count(b'"status":"error"') == 1

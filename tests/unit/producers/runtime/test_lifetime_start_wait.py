@@ -23,6 +23,7 @@ from switchgear.runtime import lifetime as lifetime_module
 from switchgear.testing import InMemoryFleet
 from switchgear_schemas import Circuit
 from tests.support.clock import Clock
+from tests.support.limits import ANSWER_S, READY_S
 from tests.support.table import table
 from tests.support.waiting import until
 
@@ -347,7 +348,7 @@ def test_calls_do_not_wait_when_the_client_is_closed_before_or_meanwhile(make: M
     caller.start()
     until(lambda: another._begun)
     another.close(0)
-    caller.join(20)
+    caller.join(ANSWER_S)
     assert not caller.is_alive()
 
 
@@ -410,7 +411,7 @@ def test_a_forked_child_waits_once_even_if_its_parent_has_loaded_the_circuits() 
     """
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)],
-        capture_output=True, text=True, check=True, timeout=60,
+        capture_output=True, text=True, check=True, timeout=READY_S,
     )  # fmt: skip
     assert done.stdout.split() == ["True", "True"], done.stderr
 

@@ -14,6 +14,7 @@ from switchgear.guard.rejections import Rejection
 from switchgear.telemetry.hooks import CallOutcome, CircuitChange, FunctionHooks, HookList, Hooks
 from switchgear_schemas.policy import BreakerPolicy
 from tests.support.clock import Clock
+from tests.support.limits import HAPPEN_S
 from tests.support.local_client import local_client
 from tests.support.table import table
 
@@ -241,6 +242,6 @@ def test_threads_report_every_change_once() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(HAPPEN_S)
     assert sorted(change.generation for change in changes) == list(range(1, len(changes) + 1))
     assert len(changes) > 2

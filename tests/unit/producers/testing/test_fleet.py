@@ -7,6 +7,7 @@ import pytest
 from switchgear import CircuitOpenError, FunctionHooks, Permit, Rejection, Switchgear, SwitchgearError
 from switchgear.testing import FakeClock, InMemoryFleet
 from switchgear_schemas import BreakerPolicy
+from tests.support.limits import HAPPEN_S
 from tests.support.table import table
 
 TOOL = "mcp:weather:get_forecast"
@@ -261,7 +262,7 @@ def test_fleet_is_thread_safe(fleet):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(HAPPEN_S)
     assert len(fleet.events("ok")) == 400
 
 

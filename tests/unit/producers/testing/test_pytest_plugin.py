@@ -7,6 +7,7 @@ import textwrap
 import pytest
 
 from tests.support.deep import some
+from tests.support.limits import READY_S
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +36,7 @@ def test_testing_package_imports_no_faust_clickhouse_or_pytest():
 import sys, switchgear.testing, tests.simulator.simulation
 print([name for name in {HEAVY!r} if name in sys.modules])
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=READY_S)
     assert done.stdout.strip() == "[]"
 
 
@@ -50,5 +51,5 @@ def test_fixtures_work_in_a_users_suite(tmp_path, folder):
         (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p switchgear.testing.pytest_plugin\n")
     (tmp_path / folder / "test_agent.py").write_text(textwrap.dedent(USERS_TEST))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=READY_S, cwd=tmp_path)
     assert "2 passed" in done.stdout, done.stdout + done.stderr

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from switchgear_sinks.store import Database, database
+from tests.support.limits import HAPPEN_S
 
 NAIVE = datetime(1970, 1, 1, 0, 0, 0, 1)  # noqa: DTZ001 - what a client without time zones gives
 
@@ -35,7 +36,7 @@ async def test_synchronous_client_runs_one_statement_at_a_time_without_blocking_
             nonlocal running, most
             running += 1
             most = max(most, running)
-            go_on.wait(60)
+            go_on.wait(HAPPEN_S)
             time.sleep(0.005)
             running -= 1
             return answer((1,))

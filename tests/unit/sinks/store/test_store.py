@@ -15,6 +15,7 @@ from clickhouse_connect.driver.exceptions import DatabaseError
 from switchgear_schemas.errors import StoreUnavailableError
 from switchgear_schemas.settings import load_settings
 from switchgear_sinks.store import Store, StoreLocation, open_store
+from tests.support.limits import READY_S
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +39,7 @@ async def opened(folder: Path) -> Store:
 
 def in_another_process(folder: Path) -> str:
     return subprocess.run(
-        [sys.executable, "-c", OPEN_AND_SAY, str(folder)], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", OPEN_AND_SAY, str(folder)], capture_output=True, text=True, timeout=READY_S, check=True
     ).stdout
 
 

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from switchgear_sinks.store.token_repair import forget_tokens_without_data
+from tests.support.limits import READY_S
 
 INSERT = """
 import asyncio, sys
@@ -30,7 +31,7 @@ asyncio.run(main())
 def insert(tmp_path):
     def rows(*tokens):
         command = [sys.executable, "-c", INSERT, str(tmp_path / "clickhouse"), *tokens]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=READY_S, check=False)
         assert done.returncode == 0, done.stderr
         return int(done.stdout.splitlines()[-1])
 

@@ -10,6 +10,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from switchgear_sinks.writer.offset_commits import Commits, LostPartitionError
+from tests.support.limits import ANSWER_S
 
 ONE, TWO = TopicPartition("t", 1), TopicPartition("t", 2)
 
@@ -35,7 +36,7 @@ async def submitted(coordinator: Coordinator, *partitions: TopicPartition) -> li
     commits = Commits(coordinator.commit)
     running = asyncio.create_task(commits.run())
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(ANSWER_S):
             return await asyncio.gather(
                 *(commits.submit({each: OffsetAndMetadata(7, "pending")}) for each in partitions),
                 return_exceptions=True,
@@ -65,7 +66,7 @@ async def test_commit_during_a_request_waits_for_the_next_request() -> None:
     assert not first.done()
     assert len(coordinator.requests) == 1
     coordinator.open.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(ANSWER_S):
         await asyncio.gather(first, second)
     assert [set(request) for request in coordinator.requests] == [{ONE}, {TWO}]
     running.cancel()
@@ -104,7 +105,7 @@ async def test_nobody_waits_for_a_commit_after_the_last_one() -> None:
     while not coordinator.requests:  # noqa: ASYNC110 - the coordinator is a list
         await asyncio.sleep(0)
     running.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(ANSWER_S):
         with pytest.raises(LostPartitionError):
             await early
         with pytest.raises(LostPartitionError):

@@ -18,6 +18,7 @@ from switchgear_sinks.writer.intents import MOST_RANGES, Committed, Intent, Rang
 from switchgear_sinks.writer.pace import Pace
 from switchgear_sinks.writer.replay import Replayed
 from switchgear_sinks.writer.settings import WriterLimits
+from tests.support.limits import ANSWER_S
 from tests.support.records import NOON_MS, HandMadeRecord, records
 
 TOPIC = "executions"
@@ -71,7 +72,7 @@ class World:
         return Replayed(found, {each.partition: each.last + 1 for each in intent.ranges})
 
     async def until(self, count: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(ANSWER_S):
             while len(self.said) < count:  # noqa: ASYNC110 - a list has no event
                 await asyncio.sleep(0.001)
 
@@ -113,7 +114,7 @@ def inserted(first: int, last: int, stamp: int = NOON_MS) -> str:
 
 async def idle(assignment: Assignment) -> None:
     """Wait until the writer has noticed that its commit is done: a little later than the commit itself."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(ANSWER_S):
         while any(each.busy for each in assignment.partitions.values()):  # noqa: ASYNC110 - no event says so
             await asyncio.sleep(0.001)
 
@@ -177,7 +178,7 @@ async def test_a_partition_is_in_one_batch_at_a_time_and_the_others_go_on() -> N
         await asyncio.sleep(0.02)
         assert world.said == [named(0, 1), f"commit 4:0 pending:4=0-1:{NOON_MS}"]
         world.hold.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(ANSWER_S):
             while len(world.inserted) < 3:  # noqa: ASYNC110 - a list has no event
                 await asyncio.sleep(0.001)
         done = next(place for place, each in enumerate(world.said) if "3:2" in each.removesuffix(named(2, 3)))
@@ -466,7 +467,7 @@ async def test_the_death_of_a_task_is_noticed(committed: Committed) -> None:
     world.attempts = [die]
     async with writing(world, {HERE: committed}) as assignment:
         assignment.feed(HERE, records(b"a", b"b"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(ANSWER_S):
             while not world.failures:  # noqa: ASYNC110 - a list has no event
                 await asyncio.sleep(0.001)
         assert [str(each) for each in world.failures] == ["a mistake"]
@@ -487,7 +488,7 @@ async def test_a_replay_that_a_cancellation_does_not_reach_commits_nothing_and_e
     pending = Intent.naming([Range(3, 0, 0, NOON_MS)])
     assignment = assignment_of(world, {HERE: Committed(0, pending)})
     await asked.wait()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(ANSWER_S):
         await assignment.end(0.0)
     assert world.said == []
     assert world.failures == []

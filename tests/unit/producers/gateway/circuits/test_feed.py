@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from switchgear_gateway.circuits.feed import CircuitFeed
+from tests.support.limits import HAPPEN_S
 from tests.unit.producers.gateway.circuits.test_changes import record
 
 
@@ -25,7 +26,7 @@ async def test_the_last_record_of_every_circuit_arrives_while_another_thread_add
     last: dict[bytes | None, int] = {}
     order: list[int] = []
     loaded, most = False, 0
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(HAPPEN_S):
         while not loaded:
             await feed.wait()
             _, records, loaded = feed.take()

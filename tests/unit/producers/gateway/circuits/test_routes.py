@@ -23,6 +23,7 @@ from switchgear_http.tokens import new_token, with_revoked, with_token
 from switchgear_schemas.errors import SwitchgearError
 from tests.integration.producers.circuits import eventually
 from tests.support.circuit_server import serving
+from tests.support.limits import ANSWER_S
 from tests.support.sse import EventStream
 from tests.unit.producers.gateway.circuits.test_changes import record
 
@@ -352,12 +353,12 @@ async def test_a_stream_ends_soon_after_its_token_was_revoked_and_others_go_on(
         async with made.stream(token=kept_text) as going_on, made.stream(token=lost_text) as ending:
             await ending.next()
             file.write_text(with_revoked(text, lost.id, datetime(2026, 11, 26, tzinfo=UTC)))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(ANSWER_S):
                 while await ending.next() is not None:
                     pass
             await going_on.next()
             made.publish("search", status="open")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(ANSWER_S):
                 while (event := await going_on.next()) is not None and event.event != "circuit":
                     pass
             assert event is not None

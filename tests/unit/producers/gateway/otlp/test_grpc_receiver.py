@@ -25,6 +25,7 @@ from switchgear_gateway.otlp.parts import MAX_RECORDS
 from switchgear_gateway.otlp.submission import NotAllowedError, Sender, SubmitResult
 from switchgear_schemas.errors import SwitchgearError
 from tests.support import limits
+from tests.support.limits import ANSWER_S
 from tests.unit.producers.gateway.otlp.support import TOOL, Kafka, empty_spans, log_request, sample, span_request
 from tests.unit.producers.gateway.otlp.test_decoding import inside
 
@@ -54,45 +55,45 @@ async def channel(port):
 
 
 async def test_spans_are_taken(channel, kafka):
-    answer = await TraceServiceStub(channel).Export(sample("agent_framework"), timeout=10)
+    answer = await TraceServiceStub(channel).Export(sample("agent_framework"), timeout=ANSWER_S)
     assert answer.partial_success.rejected_spans == 0
     assert len(kafka.acknowledged) == 3
 
 
 async def test_logs_are_taken(channel, kafka):
     request = log_request("codex.tool_result", {"tool_name": "shell", "success": "true", "call_id": "c"})
-    await LogsServiceStub(channel).Export(request, timeout=10)
+    await LogsServiceStub(channel).Export(request, timeout=ANSWER_S)
     assert kafka.tools == ["shell"]
 
 
 async def test_metrics_are_dropped_for_those_who_may_send(channel, kafka):
     stub = MetricsServiceStub(channel)
-    assert await stub.Export(ExportMetricsServiceRequest(), timeout=10) == ExportMetricsServiceResponse()
+    assert await stub.Export(ExportMetricsServiceRequest(), timeout=ANSWER_S) == ExportMetricsServiceResponse()
     with pytest.raises(grpc.aio.AioRpcError) as raised:
-        await stub.Export(ExportMetricsServiceRequest(), metadata=[("authorization", "Bearer wrong")], timeout=10)
+        await stub.Export(ExportMetricsServiceRequest(), metadata=[("authorization", "Bearer wrong")], timeout=ANSWER_S)
     assert raised.value.code() is grpc.StatusCode.UNAUTHENTICATED
     assert kafka.acknowledged == []
 
 
 async def test_calls_that_cannot_be_used_are_a_partial_success(channel):
     request = span_request({"id": 1, "attributes": {"gen_ai.operation.name": "execute_tool"}})
-    answer = await TraceServiceStub(channel).Export(request, timeout=10)
+    answer = await TraceServiceStub(channel).Export(request, timeout=ANSWER_S)
     assert answer.partial_success.rejected_spans == 1
-    answer = await LogsServiceStub(channel).Export(log_request("codex.tool_result", {}), timeout=10)
+    answer = await LogsServiceStub(channel).Export(log_request("codex.tool_result", {}), timeout=ANSWER_S)
     assert answer.partial_success.rejected_log_records == 1
 
 
 async def test_without_an_acknowledgement_the_status_asks_to_send_again(channel, kafka):
     kafka.answers = [SubmitResult(retry_after_s=1)]
     with pytest.raises(grpc.aio.AioRpcError) as raised:
-        await TraceServiceStub(channel).Export(span_request({"id": 1}), timeout=10)
+        await TraceServiceStub(channel).Export(span_request({"id": 1}), timeout=ANSWER_S)
     assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
 async def test_a_wrong_token_is_refused(channel, kafka):
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         await TraceServiceStub(channel).Export(
-            span_request({"id": 1}), metadata=[("authorization", "Bearer wrong")], timeout=10
+            span_request({"id": 1}), metadata=[("authorization", "Bearer wrong")], timeout=ANSWER_S
         )
     assert raised.value.code() is grpc.StatusCode.UNAUTHENTICATED
     assert kafka.acknowledged == []
@@ -103,7 +104,7 @@ async def test_a_wrong_token_is_refused(channel, kafka):
 async def test_a_request_that_is_too_large_is_refused_also_if_it_is_small_when_compressed(channel, kafka, compression):
     request = span_request({"id": 1, "attributes": TOOL | {"x": "0" * 9_000_000}})
     with pytest.raises(grpc.aio.AioRpcError) as raised:
-        await TraceServiceStub(channel).Export(request, compression=compression, timeout=20)
+        await TraceServiceStub(channel).Export(request, compression=compression, timeout=ANSWER_S)
     assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert kafka.acknowledged == []
 
@@ -111,20 +112,20 @@ async def test_a_request_that_is_too_large_is_refused_also_if_it_is_small_when_c
 async def test_bytes_that_are_not_a_request_are_refused(channel, kafka):
     call = channel.unary_unary(EXPORT)
     with pytest.raises(grpc.aio.AioRpcError) as raised:
-        await call(b"\xff\xff\xff", timeout=10)
+        await call(b"\xff\xff\xff", timeout=ANSWER_S)
     assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert kafka.acknowledged == []
 
 
 async def test_the_token_is_checked_before_a_request_is_decoded(channel):
     with pytest.raises(grpc.aio.AioRpcError) as raised:
-        await channel.unary_unary(EXPORT)(b"\xff\xff", metadata=[("authorization", "Bearer wrong")], timeout=10)
+        await channel.unary_unary(EXPORT)(b"\xff\xff", metadata=[("authorization", "Bearer wrong")], timeout=ANSWER_S)
     assert raised.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
 async def test_a_request_with_too_many_spans_is_refused(channel):
     with pytest.raises(grpc.aio.AioRpcError) as raised:
-        await channel.unary_unary(EXPORT)(empty_spans(MAX_RECORDS + 1), timeout=10)
+        await channel.unary_unary(EXPORT)(empty_spans(MAX_RECORDS + 1), timeout=ANSWER_S)
     assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
@@ -138,7 +139,7 @@ async def test_calls_without_a_message_end_when_their_time_is_over_and_a_token_c
     refused = [next(asyncio.as_completed(statuses.values())) for _ in range(1)]
     assert await refused[0] is grpc.StatusCode.UNAVAILABLE
     await channel.unary_unary(EXPORT)(
-        sample("agent_framework").SerializeToString(), metadata=[("authorization", "Bearer two")], timeout=10
+        sample("agent_framework").SerializeToString(), metadata=[("authorization", "Bearer two")], timeout=ANSWER_S
     )
     assert len(kafka.acknowledged) == 3
     found = [await each for each in statuses.values()]
@@ -149,7 +150,7 @@ async def test_calls_without_a_message_end_when_their_time_is_over_and_a_token_c
 async def test_calls_with_a_wrong_token_are_refused_without_waiting_for_their_message(channel, kafka):
     silent = [channel.stream_unary(EXPORT)(metadata=[("authorization", "Bearer wrong")]) for _ in range(60)]
     assert {await each.code() for each in silent} == {grpc.StatusCode.UNAUTHENTICATED}
-    await TraceServiceStub(channel).Export(sample("agent_framework"), timeout=10)
+    await TraceServiceStub(channel).Export(sample("agent_framework"), timeout=ANSWER_S)
     assert len(kafka.acknowledged) == 3
 
 
@@ -157,13 +158,15 @@ async def test_calls_with_a_wrong_token_are_refused_without_waiting_for_their_me
 async def test_many_empty_attributes_in_one_span_are_refused_before_they_are_made(channel, kafka, compression):
     body = inside(0x0A, inside(0x12, inside(0x12, b"\x4a\x00" * 1_000_000)))
     with pytest.raises(grpc.aio.AioRpcError) as raised:
-        await channel.unary_unary(EXPORT)(body, compression=compression, timeout=10)
+        await channel.unary_unary(EXPORT)(body, compression=compression, timeout=ANSWER_S)
     assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert "attributes" in raised.value.details()
 
 
 async def test_a_compressed_request_is_taken(channel, kafka):
-    await TraceServiceStub(channel).Export(sample("agent_framework"), compression=grpc.Compression.Gzip, timeout=10)
+    await TraceServiceStub(channel).Export(
+        sample("agent_framework"), compression=grpc.Compression.Gzip, timeout=ANSWER_S
+    )
     assert len(kafka.acknowledged) == 3
 
 
@@ -179,9 +182,9 @@ async def test_memory_is_shared_with_http_and_bounds_grpc(kafka):
         with budget.request("token a") as held:
             held.add(499_000)
             with pytest.raises(grpc.aio.AioRpcError) as raised:
-                await TraceServiceStub(channel).Export(request, timeout=10)
+                await TraceServiceStub(channel).Export(request, timeout=ANSWER_S)
             assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
-        await TraceServiceStub(channel).Export(request, timeout=10)
+        await TraceServiceStub(channel).Export(request, timeout=ANSWER_S)
         assert budget.held == 0
 
 

@@ -26,6 +26,7 @@ from switchgear_http.application import create_application
 from switchgear_http.middleware import _KEY
 from switchgear_http.principal import LOCAL
 from switchgear_http.routing import Routes
+from tests.support.limits import ANSWER_S
 from tests.support.table import table
 from tests.unit.producers.gateway.otlp.support import TOOL, Kafka, empty_spans, log_request, sample, span_request
 from tests.unit.producers.gateway.otlp.test_decoding import SPAN, as_json
@@ -196,5 +197,5 @@ def test_the_real_exporter_of_the_sdk_delivers_its_spans_over_a_socket(kafka):
         provider.shutdown()
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(ANSWER_S)
     assert kafka.tools == ["get_forecast"]
