@@ -129,7 +129,7 @@ class Child:
             for each in reversed(family):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     each.send_signal(signal.SIGABRT)
-                    psutil.wait_procs([each], timeout=STOP_S)
+                    psutil.wait_procs([each], timeout=2)
                     each.kill()
         self.process.kill()
         self.process.wait()

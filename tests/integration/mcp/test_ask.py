@@ -152,7 +152,7 @@ async def test_a_signal_ends_it_and_so_does_a_client_that_goes(api, tokens):
             process.send_signal(signal.SIGTERM)
         else:
             process.stdin.close()
-        assert await asyncio.wait_for(process.wait(), ANSWER_S) == 0
+        assert await asyncio.wait_for(process.wait(), 8) == 0  # own limit: clients kill a server that stays
 
 
 @pytest.mark.deep
@@ -167,5 +167,5 @@ async def test_a_message_that_is_too_long_is_skipped_and_the_next_one_answered(a
     while b'"id":3' not in answers[-1]:
         answers.append(await asyncio.wait_for(process.stdout.readline(), HAPPEN_S))
     process.stdin.close()
-    assert await asyncio.wait_for(process.wait(), ANSWER_S) == 0
+    assert await asyncio.wait_for(process.wait(), 8) == 0  # own limit: clients kill a server that stays
     assert all(len(each) < 1_000 for each in answers)

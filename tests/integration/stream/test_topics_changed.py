@@ -12,7 +12,7 @@ from aiokafka.admin.new_partitions import NewPartitions
 from switchgear.follower.follower import CircuitFollower
 from switchgear_cli.topics import ensure_topics
 from switchgear_stream.inspect import read_circuits, read_rows, totals
-from tests.support.limits import ANSWER_S, READY_S, STOP_S
+from tests.support.limits import READY_S, STOP_S
 from tests.support.processes import run
 from tests.support.stream import command, dead_letters, emit, eventually, get
 
@@ -43,7 +43,9 @@ async def test_a_circuits_topic_that_was_deleted_has_every_circuit_again_at_once
             await admin.delete_topics([settings.topics.circuits])
             await eventually(lambda: _is_gone(admin, settings.topics.circuits), what="the topic is gone")
         await ensure_topics(settings)
-        await eventually(lambda: _states(settings, "forced_open", 8), timeout_s=ANSWER_S, what="the circuits are back")
+        await eventually(
+            lambda: _states(settings, "forced_open", 8), timeout_s=10, what="the circuits are back"
+        )  # own limit: a promise
         after = await read_circuits(settings)
         assert {name: records[-1] for name, records in after.items()} == {
             name: records[-1] for name, records in before.items()
