@@ -23,9 +23,10 @@ from typing import Final
 from switchgear_cli.topics import ensure_topics
 from tests.bench.fleet_latency import quantile
 from tests.support.kafka import RunningKafka, running_kafka
+from tests.support.limits import HAPPEN_S
 from tests.support.processes import Child, all_ended, python, switchgear
-from tests.support.recovering import until
 from tests.support.shared_tool import SharedTool
+from tests.support.waiting import auntil
 
 SERVER: Final = "mcp:github"
 LIMIT_S: Final = 120.0
@@ -126,7 +127,7 @@ async def _outage(server: SharedTool, children: list[Child], result: Result) -> 
     result.calls.append(round(sum(failures for _, failures in refused)))
     await asyncio.sleep(QUIET_S)
     recovery = server.rise(1)
-    await until(recovery.over.is_set, "the probe of the recovered server")
+    await auntil(recovery.over.is_set, HAPPEN_S, lambda: "the probe of the recovered server")
     result.recoveries.append(recovery.arrived)
 
 

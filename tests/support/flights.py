@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-import time
 from collections.abc import Callable
 
 from switchgear.caching.single_flight import SingleFlight
+from tests.support.limits import HAPPEN_S
 
-LIMIT = 30
+LIMIT = HAPPEN_S
 
 
 def in_threads(count: int, work: Callable[[int], object]) -> list[threading.Thread]:
@@ -25,14 +24,6 @@ def ended(threads: list[threading.Thread]) -> None:
     for thread in threads:
         thread.join(LIMIT)
     assert not any(thread.is_alive() for thread in threads)
-
-
-async def auntil(condition: Callable[[], bool]) -> None:
-    """Wait as :func:`until` does, in a coroutine."""
-    deadline = time.monotonic() + LIMIT
-    while not condition():
-        assert time.monotonic() < deadline, "not within the limit"
-        await asyncio.sleep(0.002)
 
 
 def followers(flights: SingleFlight, key: str = "k") -> int:

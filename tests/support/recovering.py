@@ -67,22 +67,13 @@ async def callers(settings: Settings, tool: SharedTool, count: int, folder: Path
     arguments = [settings.kafka_bootstrap_servers, settings.topic_prefix, str(tool.port), str(pause)]
     started = [python(CALLER, *arguments, log=folder / f"caller-{number}.log") for number in range(count)]
     try:
-        await until(lambda: tool.callers >= count, "every caller connected")
+        await waiting.auntil(lambda: tool.callers >= count, LIMIT_S, lambda: "every caller connected")
         yield started
     finally:
         for child in started:
             child.process.kill()  # all first, then wait: fifty one after the other take a while
         for child in started:
             child.process.wait()
-
-
-async def until(condition: object, what: str, limit_s: float = LIMIT_S) -> None:
-    """Wait until a condition holds."""
-    assert callable(condition)
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {limit_s:g} s: {what}"
-        await asyncio.sleep(0.005)
 
 
 async def recoveries(settings: Settings, tool: SharedTool, probes: int, rounds: int) -> list[tuple[int, int]]:
@@ -110,11 +101,11 @@ async def _recovery(follower: CircuitFollower, tool: SharedTool, probes: int) ->
             return False
         return time.time() < found.open_until - MARGIN_S and time.monotonic() - tool.last_call > MARGIN_S
 
-    await until(lambda: view("closed"), "closed")
+    await waiting.auntil(lambda: view("closed"), LIMIT_S, lambda: "closed")
     calls = tool.calls
-    await until(lambda: tool.calls > calls + tool.callers, "calls going through")
+    await waiting.auntil(lambda: tool.calls > calls + tool.callers, LIMIT_S, lambda: "calls going through")
     tool.state = "broken"
-    await until(open_long_enough, "open and quiet")
+    await waiting.auntil(open_long_enough, LIMIT_S, lambda: "open and quiet")
     recovery = tool.mend(probes)
     await asyncio.wait_for(recovery.over.wait(), LIMIT_S)
     return recovery.probes, recovery.plain

@@ -21,6 +21,16 @@ def until(condition: Callable[[], object], seconds: float = ANSWER_S, state: Cal
         time.sleep(0.005)
 
 
+async def auntil(
+    condition: Callable[[], object], seconds: float = ANSWER_S, state: Callable[[], object] = lambda: ""
+) -> None:
+    """Wait as :func:`until` does, in a coroutine."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within the limit {state()}"
+        await asyncio.sleep(0.005)
+
+
 async def holds_within(condition: Callable[[], bool | Awaitable[bool]], limit_s: float, every_s: float = 0.05) -> bool:
     """Wait until ``condition`` holds. Return False if it does not hold within ``limit_s``."""
     loop = asyncio.get_running_loop()

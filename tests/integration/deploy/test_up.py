@@ -17,9 +17,10 @@ from switchgear_cli.up_record import UpRecord
 from switchgear_http.principal import Role
 from switchgear_http.tokens import new_token, with_token
 from switchgear_schemas.settings import load_settings
-from tests.support.limits import ANSWER_S, HAPPEN_S, READY_S
+from tests.support.limits import ANSWER_S, HAPPEN_S, READY_S, STOP_S
 from tests.support.processes import environment, run, switchgear
 from tests.support.up import Up
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -57,14 +58,7 @@ def is_ready(api_url):
     return False
 
 
-def wait_until(true, within_s=60.0):
-    deadline = time.monotonic() + within_s
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
-def ended(processes, within_s=30):  # a gateway finishes what it can without Kafka
+def ended(processes, within_s=STOP_S):  # a gateway finishes what it can without Kafka
     _, alive = psutil.wait_procs(processes, timeout=within_s)
     return [process for process in alive if process.is_running() and process.status() != psutil.STATUS_ZOMBIE] == []
 
@@ -82,7 +76,7 @@ async def send(bootstrap, count):
 async def test_the_data_outlive_kill_9_and_a_clean_end_and_need_no_folder_for_the_record(folder, tmp_path, monkeypatch):
     with Up(folder, "--no-demo") as up:
         await send(up.record()["kafka_bootstrap_servers"], 50)
-        wait_until(lambda: up.count() == 50)
+        until(lambda: up.count() == 50, HAPPEN_S)
         processes = up.tree()
         up.child.kill9()
         assert ended(processes)
@@ -119,7 +113,7 @@ async def test_up_answers_is_sound_for_the_doctor_and_stops_cleanly(running):
     assert is_ready(record["gateway_url"])
     assert set(record["pids"]) == {"kafka", "worker-1", "sink", "gateway"}
     await send(record["kafka_bootstrap_servers"], 100)
-    wait_until(lambda: running.count() == 100)
+    until(lambda: running.count() == 100, HAPPEN_S)
     checked = running.ask("doctor", "--timeout", "60")
     assert checked.returncode == 0, checked.stdout
     processes = running.tree()
@@ -155,7 +149,7 @@ def test_a_request_to_a_gateway_that_was_killed_waits_for_the_next_one(protected
     protected.child.wait_for_output("gateway restarting")
     answer = httpx.get(f"{url}/readyz", trust_env=False, timeout=READY_S)
     assert int(answer.headers["Switchgear-Pid"]) not in {before, protected.child.pid}
-    wait_until(lambda: "gateway" in protected.record()["pids"], READY_S)
+    until(lambda: "gateway" in protected.record()["pids"], READY_S)
 
 
 @pytest.mark.deep
@@ -166,7 +160,7 @@ def test_components_that_die_are_started_again_and_that_is_shown(protected):
     for name in ("worker-1", "sink", "kafka"):
         protected.child.wait_for_output(f"{name} restarting", READY_S)
     api_url = protected.record()["api_url"]
-    wait_until(lambda: protected.record()["pids"].keys() == before.keys() and is_ready(api_url), READY_S)
+    until(lambda: protected.record()["pids"].keys() == before.keys() and is_ready(api_url), READY_S)
     after = protected.record()["pids"]
     assert all(after[name] != before[name] for name in ("worker-1", "sink", "kafka"))
     assert "SIGKILL" in protected.child.output()

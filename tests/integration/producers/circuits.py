@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,6 +12,7 @@ from switchgear_schemas.circuit import Circuit, Lease
 from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.settings import Settings
 from tests.support.limits import HAPPEN_S
+from tests.support.waiting import auntil
 
 
 def circuit(tool: str, state: str, version: int, *, until: float | None = 60.0, **fields: Any) -> Circuit:
@@ -59,7 +58,4 @@ async def executions(settings: Settings) -> AIOKafkaConsumer:
 
 async def eventually(condition: Callable[[], object], seconds: float = HAPPEN_S) -> None:
     """Wait until a condition holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not within the limit"
-        await asyncio.sleep(0.005)
+    await auntil(condition, seconds)

@@ -25,6 +25,7 @@ from tests.support.deep import some
 from tests.support.delivered import assert_each_arrived, assert_each_once, assert_in_order, number_of
 from tests.support.kafka import own_kafka
 from tests.support.limits import ANSWER_S, HAPPEN_S, READY_S
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -332,12 +333,12 @@ def test_a_broker_that_starts_late_and_restarts_gets_every_event_in_order_with_c
         try:
             asyncio.run(ensure_topics(settings))
             for _ in range(2):
-                wait_until(lambda: emitter.status().connected, HAPPEN_S)
+                until(lambda: emitter.status().connected, HAPPEN_S)
                 time.sleep(1.0)
                 broker.stop()
                 time.sleep(0.7)
                 broker.start()
-            wait_until(lambda: emitter.status().connected, HAPPEN_S)
+            until(lambda: emitter.status().connected, HAPPEN_S)
             time.sleep(1.0)
             stop.set()
             producer.join(ANSWER_S)
@@ -354,10 +355,3 @@ def test_a_broker_that_starts_late_and_restarts_gets_every_event_in_order_with_c
         stop.set()
         producer.join(ANSWER_S)
         emitter.close(0)
-
-
-def wait_until(condition, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not within the limit"
-        time.sleep(0.02)

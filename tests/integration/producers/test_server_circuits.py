@@ -11,8 +11,8 @@ from switchgear_cli.local.ports import any_free_port
 from switchgear_stream.inspect import read_circuits
 from tests.support.limits import HAPPEN_S
 from tests.support.processes import Child, all_ended, python, switchgear
-from tests.support.recovering import until
 from tests.support.shared_tool import SharedTool
+from tests.support.waiting import auntil
 
 PROCESSES, TOOLS = 4, 10
 SERVER = "mcp:github"
@@ -97,7 +97,7 @@ async def test_a_dead_server_is_refused_in_all_processes_and_gets_exactly_the_pe
                 await all_see(children, {f"refused by {SERVER}": TOOLS})
                 await asyncio.sleep(3)  # at least one probe of the dead server has failed
                 recovery = server.rise(probes)
-                await until(recovery.over.is_set, "the probes of the recovered server")
+                await auntil(recovery.over.is_set, HAPPEN_S, lambda: "the probes of the recovered server")
                 assert (recovery.probes, recovery.plain) == (probes, 0)
                 await all_see(children, {"answered": TOOLS})
 

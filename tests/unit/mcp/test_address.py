@@ -17,6 +17,7 @@ from switchgear_mcp.hidden import Hidden
 from switchgear_mcp.message import parsed
 from switchgear_mcp.servers import UrlServer
 from tests.support.limits import ANSWER_S
+from tests.support.waiting import auntil
 
 URL = "https://h/mcp"
 JSON = {"content-type": "application/json"}
@@ -74,12 +75,6 @@ class connected:  # noqa: N801 - a block
             return await self.came.get()
 
 
-async def until(condition):
-    async with asyncio.timeout(ANSWER_S):
-        while not condition():  # noqa: ASYNC110 - of other tasks
-            await asyncio.sleep(0.01)
-
-
 def always(status=200, headers=JSON, data=b""):
     return lambda _request: httpx2.Response(status, headers=headers, content=pieces(data))
 
@@ -115,7 +110,7 @@ async def test_the_session_and_the_version_of_the_handshake_are_in_each_request_
     async with connected(respond) as server:
         await server.ask("initialize")
         await server.address.send(rpc.notification("notifications/initialized"), {})
-        await until(lambda: len(server.requests) == 3)
+        await auntil(lambda: len(server.requests) == 3)
     first, *others = server.requests
     assert "mcp-session-id" not in first.headers
     assert [(each.method, each.headers["mcp-session-id"]) for each in others] == [
@@ -151,7 +146,7 @@ async def test_cancelling_a_request_without_a_handshake_ends_its_post():
 
     async with connected(never) as server:
         await server.address.send(rpc.request(1, "tools/call", MODERN), {})
-        await until(lambda: server.requests)
+        await auntil(lambda: server.requests)
         await server.address.cancel(1, rpc.notification("notifications/cancelled", {"requestId": 1}))
         async with asyncio.timeout(ANSWER_S):
             await ended.wait()

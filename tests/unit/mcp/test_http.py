@@ -11,8 +11,8 @@ import pytest
 from switchgear_mcp.front import Front
 from switchgear_mcp.http import PATH
 from switchgear_schemas.access_settings import AccessSettings
-from tests.support.limits import ANSWER_S
 from tests.support.mcp_worlds import HELLO, World
+from tests.support.waiting import auntil
 
 HERE = "127.0.0.1:8765"
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -56,12 +56,6 @@ def events(response):
     return [json.loads(line.removeprefix("data: ")) for line in response.text.splitlines() if line.startswith("data: ")]
 
 
-async def until(condition):
-    async with asyncio.timeout(ANSWER_S):
-        while not condition():  # noqa: ASYNC110 - of other tasks
-            await asyncio.sleep(0.01)
-
-
 async def test_each_session_has_its_own_connection_to_the_server_and_answers_are_streams(clients):
     first, second = await clients.session(), await clients.session()
     assert len(clients.world.connections) == 2
@@ -76,12 +70,12 @@ async def test_what_comes_before_an_answer_is_on_the_stream_of_its_request(clien
     header, world = await clients.session(), clients.world
     meta = {"progressToken": 1}
     asking = asyncio.create_task(clients.post({"id": 1, "method": "vendor/x", "params": {"_meta": meta}}, **header))
-    await until(lambda: world.server.asked("vendor/x"))
+    await auntil(lambda: world.server.asked("vendor/x"))
     await world.server.say({"method": "notifications/progress", "params": {"progressToken": 1, "progress": 1}})
     await world.server.say({"id": 9, "method": "roots/list"})
-    await until(lambda: 9 in next(iter(clients.front.sessions.values())).link._asked)
+    await auntil(lambda: 9 in next(iter(clients.front.sessions.values())).link._asked)
     assert (await clients.post({"id": 9, "result": {"roots": []}}, **header)).status_code == 202
-    await until(lambda: json.loads(world.server.got[-1]).get("result") == {"roots": []})
+    await auntil(lambda: json.loads(world.server.got[-1]).get("result") == {"roots": []})
     await world.server.say({"id": 1, "result": {"x": 1}})
     found = events(await asking)
     assert [each.get("method") for each in found] == ["notifications/progress", "roots/list", None]
@@ -91,7 +85,7 @@ async def test_what_comes_before_an_answer_is_on_the_stream_of_its_request(clien
 async def test_clients_without_a_handshake_share_a_connection_and_each_gets_its_own_answer(clients):
     world = clients.world
     asking = [asyncio.create_task(clients.modern(1, "vendor/x", n=number)) for number in range(3)]
-    await until(lambda: world.connections and len(world.server.asked("vendor/x")) == 3)
+    await auntil(lambda: world.connections and len(world.server.asked("vendor/x")) == 3)
     for asked in world.server.asked("vendor/x"):
         await world.server.say({"id": asked["id"], "result": {"n": asked["params"]["n"]}})
     answers = [(await each).json() for each in asking]
@@ -130,9 +124,9 @@ async def test_a_client_that_closes_the_stream_cancels_its_request(clients):
     world = clients.world
     message = {"id": 1, "method": "tools/call", "params": {"name": "echo", "_meta": VERSION}}
     asking = asyncio.create_task(clients.post(message, **MODERN, mcp_method="tools/call", mcp_name="echo"))
-    await until(lambda: world.connections and world.server.asked("tools/call"))
+    await auntil(lambda: world.connections and world.server.asked("tools/call"))
     asking.cancel()
-    await until(lambda: world.server.asked("notifications/cancelled"))
+    await auntil(lambda: world.server.asked("notifications/cancelled"))
     (asked,), (cancelled,) = world.server.asked("tools/call"), world.server.asked("notifications/cancelled")
     assert cancelled["params"]["requestId"] == asked["id"]
     assert world.classes == ["cancelled"]
@@ -143,7 +137,7 @@ async def test_a_subscription_has_the_id_that_its_client_knows(clients):
     listening = asyncio.create_task(
         clients.modern("l", "subscriptions/listen", notifications={"toolsListChanged": True})
     )
-    await until(lambda: world.connections and world.server.asked("subscriptions/listen"))
+    await auntil(lambda: world.connections and world.server.asked("subscriptions/listen"))
     (asked,) = world.server.asked("subscriptions/listen")
     meta = {"_meta": {key: asked["id"]}, "notifications": {}}
     await world.server.say({"method": "notifications/subscriptions/acknowledged", "params": meta})

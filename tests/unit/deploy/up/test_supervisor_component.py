@@ -15,6 +15,7 @@ from switchgear_cli.up.supervisor import CommandComponent
 from switchgear_http.sockets import url_of
 from switchgear_schemas.errors import SwitchgearError
 from tests.support.limits import READY_S, STOP_S
+from tests.support.waiting import until
 
 
 class Module:
@@ -46,15 +47,8 @@ def component(tmp_path):
         each.kill()
 
 
-def wait_until(true):
-    deadline = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def end_of(component):
-    wait_until(lambda: component.ended() is not None)
+    until(lambda: component.ended() is not None)
     return component.ended()
 
 
@@ -198,7 +192,7 @@ def test_sigterm_lets_a_component_end_in_its_own_way(component):
         "[time.sleep(0.1) for _ in range(600)]"  # a signal that arrives just before a sleep is handled after it
     )
     thing.spawn()
-    wait_until(lambda: "up" in printed(thing))
+    until(lambda: "up" in printed(thing))
     thing.terminate()
     assert end_of(thing) == "code 0: up"
 
@@ -210,7 +204,7 @@ def test_a_kill_also_ends_the_children_of_a_component(component):
         "print(p.pid); time.sleep(60)"
     )
     thing.spawn()
-    wait_until(lambda: printed(thing).endswith("\n"))
+    until(lambda: printed(thing).endswith("\n"))
     grandchild = psutil.Process(int(thing.log_file.read_text()))
     thing.kill()
     gone, alive = psutil.wait_procs([grandchild], timeout=STOP_S)

@@ -9,8 +9,8 @@ import pytest
 
 from switchgear import SessionExhaustedError, Switchgear
 from switchgear.caching.single_flight import SingleFlight
-from tests.support.flights import LIMIT, auntil, ended, followers, in_threads
-from tests.support.waiting import until
+from tests.support.flights import LIMIT, ended, followers, in_threads
+from tests.support.waiting import auntil, until
 
 
 class DownError(Exception):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 
 import pytest
 
@@ -27,15 +26,6 @@ def background():
 def again_soon(monkeypatch):
     """A job that failed is started again at once."""
     monkeypatch.setattr(module, "_FIRST_PAUSE_S", 0.001)
-
-
-def eventually(condition, seconds=10.0):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.005)
-    return False
 
 
 def test_the_thread_starts_at_the_first_need(background):
@@ -77,7 +67,7 @@ def test_a_job_that_fails_is_logged_and_started_again(background, caplog):
     background.add("job", job)
     with caplog.at_level(logging.ERROR, "switchgear.background"):
         background.loop()
-        assert eventually(lambda: len(runs) == 3)
+        until(lambda: len(runs) == 3)
     assert background.deaths == {"job": "ValueError: not yet"}
     assert "job failed and is started again" in caplog.text
 
@@ -101,7 +91,7 @@ def test_a_job_whose_task_group_fails_is_started_again_and_again(background):
 
     background.add("job", job)
     background.loop()
-    assert eventually(lambda: len(runs) == 3)
+    until(lambda: len(runs) == 3)
     assert background.deaths["job"].startswith("ExceptionGroup")
 
 
@@ -134,7 +124,7 @@ def test_a_thread_that_dies_is_reported_and_replaced_when_it_is_needed(backgroun
     running = background.loop()
     (thread,) = [each for each in threading.enumerate() if each.name == "test-background"]
     running.call_soon_threadsafe(die)
-    assert eventually(lambda: not background.alive)
+    until(lambda: not background.alive)
     until(lambda: calls)
     thread.join(ANSWER_S)  # pytest sees its exception in this test, which expects it
     assert "the background thread died" in caplog.text
