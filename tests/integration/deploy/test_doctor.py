@@ -84,13 +84,13 @@ def test_doctor_finds_nothing_wrong_with_a_healthy_system(up):
 @pytest.mark.deep
 def test_doctor_compares_the_clocks_when_a_call_ends_meanwhile(up):
     settings = load_settings(kafka_bootstrap_servers=up.record()["kafka_bootstrap_servers"])
-    child = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "switchgear_cli", "doctor", "--json"],
         env=environment(extra=in_system(up)["extra"]), stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    while child.poll() is None:
-        asyncio.run(emit(settings, [{"tool_name": "fetch", "status": "success", "execution_time_ms": 1}]))
-    checks = {each["name"]: each for each in json.loads(child.stdout.read())["checks"]}
+    ) as child:  # fmt: skip
+        while child.poll() is None:
+            asyncio.run(emit(settings, [{"tool_name": "fetch", "status": "success", "execution_time_ms": 1}]))
+        checks = {each["name"]: each for each in json.loads(child.stdout.read())["checks"]}
     assert checks["broker's clock"]["seen"] == "The broker's clock and the one here differ by less than 2 s."
 
 

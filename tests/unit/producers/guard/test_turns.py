@@ -262,7 +262,7 @@ def test_a_coroutine_waits_for_its_turn_without_blocking_the_loop():
             nonlocal beats
             while True:
                 beats += 1
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.001)
 
         beating = asyncio.create_task(beat())
         found = await asyncio.gather(*(search() for _ in range(6)))
@@ -293,15 +293,15 @@ def test_a_cancelled_wait_leaves_its_turn_to_the_others():
     async def run() -> float:
         for _ in range(2):
             await gear.atry_acquire("search")
+        began = time.monotonic()
         waiting = [asyncio.create_task(gear.atry_acquire("search")) for _ in range(4)]
         await asyncio.sleep(0.05)
         for each in waiting[:3]:
             each.cancel()
-        began = time.monotonic()
         assert await waiting[3]
         return time.monotonic() - began
 
-    assert asyncio.run(run()) < 1.2
+    assert asyncio.run(run()) < 1.8  # two seconds if the others kept their turns
 
 
 @pytest.mark.slow
