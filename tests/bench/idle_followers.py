@@ -28,7 +28,8 @@ from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import Settings, load_settings
 from tests.bench.fan_out import cpu_s, publish, quantile, record
 from tests.bench.targets import exit_code
-from tests.integration.producers.circuits import eventually
+from tests.support.limits import HAPPEN_S
+from tests.support.waiting import auntil
 
 SETTLE_S = 12.0
 HOPS = 40
@@ -70,7 +71,7 @@ async def measure(settings: Settings, broker: int, followers: int, seconds: floa
             running[0].listeners.append(lambda _view, arrived=arrived: arrived.append(time.monotonic()))
             for follower in running:
                 follower.start()
-            await eventually(lambda running=running: all(each.loaded for each in running), 120)
+            await auntil(lambda running=running: all(each.loaded for each in running), 120)
             await asyncio.sleep(SETTLE_S)
             counted.clear()
             cpu, own, began = cpu_s(broker), time.process_time(), time.monotonic()
@@ -89,7 +90,7 @@ async def measure(settings: Settings, broker: int, followers: int, seconds: floa
                 version += 1
                 sent = time.monotonic()
                 await publish(producer, settings, "tool", record("tool", version))
-                await eventually(lambda arrived=arrived, number=number: len(arrived) > number)
+                await auntil(lambda arrived=arrived, number=number: len(arrived) > number, HAPPEN_S)
                 hops.append(1000 * (arrived[number] - sent))
                 await asyncio.sleep(0.1)
             began = time.monotonic()

@@ -18,9 +18,9 @@ from typing import Any, Final, Self
 from switchgear import CircuitFollower
 from switchgear_gateway.circuits import CircuitRoutes
 from switchgear_gateway.shared import Shared
-from tests.integration.producers.circuits import eventually
 from tests.support.circuit_server import serving
 from tests.support.limits import ANSWER_S, HAPPEN_S
+from tests.support.waiting import auntil
 
 MARK: Final = "version="
 _MARKED: Final = re.compile(rb"version=(\d+);")
@@ -125,7 +125,7 @@ class Audience:
         await asyncio.gather(
             *(loop.create_connection(lambda each=each: each, "127.0.0.1", self.port) for each in self.listeners)
         )
-        await eventually(lambda: self.ready == len(self.listeners), LIMIT_S)
+        await auntil(lambda: self.ready == len(self.listeners), LIMIT_S)
         return {"seconds": time.monotonic() - began, "bytes": self.bytes}
 
     async def answer(self, command: str, number: int) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class Audience:
                 each.ready = False
                 each.last_id = each.last_id if number else b""
             return await self.connect()
-        await eventually(lambda: self.events >= number, LIMIT_S)
+        await auntil(lambda: self.events >= number, LIMIT_S)
         return {"heard": self.heard} if command == "heard" else {}
 
 
@@ -160,7 +160,7 @@ async def gateway(bootstrap: str, prefix: str) -> None:
     lines = await _input()
     async with serving(routes) as port:
         follower.start()
-        await eventually(lambda: routes.loaded, HAPPEN_S)
+        await auntil(lambda: routes.loaded, HAPPEN_S)
         print(json.dumps({"port": port}), flush=True)
         await lines.read()
     follower.close(5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,8 +10,6 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from switchgear_schemas.circuit import Circuit, Lease
 from switchgear_schemas.partitioner import partition_of
 from switchgear_schemas.settings import Settings
-from tests.support.limits import HAPPEN_S
-from tests.support.waiting import auntil
 
 
 def circuit(tool: str, state: str, version: int, *, until: float | None = 60.0, **fields: Any) -> Circuit:
@@ -54,8 +51,3 @@ async def executions(settings: Settings) -> AIOKafkaConsumer:
     consumer = AIOKafkaConsumer(settings.topics.executions, **settings.kafka.options(), auto_offset_reset="earliest")
     await consumer.start()
     return consumer
-
-
-async def eventually(condition: Callable[[], object], seconds: float = HAPPEN_S) -> None:
-    """Wait until a condition holds."""
-    await auntil(condition, seconds)

@@ -20,12 +20,11 @@ from switchgear_schemas.execution import ToolExecution
 from switchgear_schemas.ids import mint_metric_id
 from switchgear_schemas.partitioner import owner_partition
 from switchgear_schemas.settings import load_settings
-from tests.integration.producers.circuits import eventually
 from tests.support.deep import some
 from tests.support.delivered import assert_each_arrived, assert_each_once, assert_in_order, number_of
 from tests.support.kafka import own_kafka
 from tests.support.limits import ANSWER_S, HAPPEN_S, READY_S
-from tests.support.waiting import until
+from tests.support.waiting import auntil, until
 
 
 @pytest.fixture
@@ -123,14 +122,14 @@ async def test_the_first_event_after_a_pause_does_not_linger(settings):
     assert await asyncio.to_thread(emitter.connect, 20)
     began = time.perf_counter()
     emitter.emit(Event("t", "success"))
-    await eventually(lambda: emitter.status().acknowledged)
+    await auntil(lambda: emitter.status().acknowledged, HAPPEN_S)
     assert time.perf_counter() - began < 2
     emitter.emit(Event("t", "success"))
     await asyncio.sleep(0.3)
     assert emitter.status().acknowledged == 1, "the next one lingers"
     emitter.emit(Event("t", "rejected", probe_requested=True), urgent=True)
     began = time.perf_counter()
-    await eventually(lambda: emitter.status().acknowledged == 3)
+    await auntil(lambda: emitter.status().acknowledged == 3, HAPPEN_S)
     assert time.perf_counter() - began < 2, "an urgent one takes it along at once"
     await asyncio.to_thread(emitter.close)
 
@@ -214,7 +213,7 @@ async def test_a_topic_that_does_not_exist_is_named_and_used_once_it_exists(kafk
     settings = kafka.settings()
     emitter = Emitter(settings.kafka, topic_prefix=settings.topic_prefix)
     emitter.emit(Event("t", "success", metadata={"number": 1}))
-    await eventually(lambda: emitter.status().last_error)
+    await auntil(lambda: emitter.status().last_error, HAPPEN_S)
     assert "switchgear topics ensure" in (emitter.status().last_error or "")
     await ensure_topics(settings)
     assert await emitter.aflush(HAPPEN_S)

@@ -15,8 +15,9 @@ from switchgear_cli.topics import ensure_topics
 from switchgear_schemas.settings import Settings, load_settings
 from tests.chaos.cluster import Broker, Cluster
 from tests.chaos.proxy import Network
-from tests.integration.producers.circuits import circuit, eventually
+from tests.integration.producers.circuits import circuit
 from tests.support.limits import HAPPEN_S
+from tests.support.waiting import auntil
 
 LATE_S = 4.0
 """Much less than the wait of a fetch."""
@@ -69,7 +70,7 @@ async def follow_through_moves(cluster: Cluster) -> None:
             value = made.to_bytes()
             await producer.send_and_wait(settings.topics.circuits, value, key=b"t", partition=partition)
             written[made.circuit_id, version] = time.monotonic()
-        await eventually(lambda: written.keys() <= arrived.keys(), HAPPEN_S)
+        await auntil(lambda: written.keys() <= arrived.keys(), HAPPEN_S)
         return max(arrived[key] - at for key, at in written.items())
 
     async def stop_leader(*, kill: bool) -> Broker:
@@ -79,7 +80,7 @@ async def follow_through_moves(cluster: Cluster) -> None:
 
     try:
         follower.start()
-        await eventually(lambda: follower.loaded, HAPPEN_S)
+        await auntil(lambda: follower.loaded, HAPPEN_S)
         assert await publish_to_all() < LATE_S
         for kill in (False, True):
             await asyncio.sleep(1)  # fetches wait at all brokers

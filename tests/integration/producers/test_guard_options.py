@@ -9,8 +9,9 @@ import pytest
 
 from switchgear import BreakerPolicy, CachePolicy, CallTimeoutError, CircuitOpenError, Switchgear, Usage
 from switchgear_schemas.wire import decode_execution
-from tests.integration.producers.circuits import circuit, eventually, executions, publish
-from tests.support.limits import ANSWER_S
+from tests.integration.producers.circuits import circuit, executions, publish
+from tests.support.limits import ANSWER_S, HAPPEN_S
+from tests.support.waiting import auntil
 
 
 async def everything(settings):
@@ -61,7 +62,7 @@ async def test_sessions_tokens_timeouts_streams_and_stand_ins_are_in_the_log(set
         assert cached() == "cached"
         for tool in ("primary", "cached"):
             await publish(settings, circuit(tool, "open", 1))
-        await eventually(lambda: gear.is_open("primary") and gear.is_open("cached"))
+        await auntil(lambda: gear.is_open("primary") and gear.is_open("cached"), HAPPEN_S)
         assert (primary(), gear.answer(cached).served_by) == ("backup", "cache")
         assert session.status().calls == 5
         gear.try_acquire("last").success()

@@ -11,8 +11,9 @@ import pytest
 
 from switchgear import BreakerPolicy, CircuitOpenError, Switchgear
 from switchgear_schemas.wire import decode_execution
-from tests.integration.producers.circuits import circuit, eventually, executions, lease, publish
+from tests.integration.producers.circuits import circuit, executions, lease, publish
 from tests.support.limits import ANSWER_S, HAPPEN_S
+from tests.support.waiting import auntil
 
 
 @pytest.fixture
@@ -64,12 +65,12 @@ async def owner(settings, answer, *, requests=1, seconds=20.0):
 async def test_a_circuit_opened_by_the_fleet_refuses_in_every_process_and_closes_again(settings, make_gear):
     gears = [await asyncio.to_thread(make_gear, service=name) for name in ("a", "b")]
     await publish(settings, circuit("t", "open", 1, last_error="TimeoutError: x"))
-    await eventually(lambda: all(not gear.try_acquire("t") for gear in gears))
+    await auntil(lambda: all(not gear.try_acquire("t") for gear in gears), HAPPEN_S)
     with pytest.raises(CircuitOpenError) as refused:
         await gears[0].acall("t", asyncio.sleep, 0)
     assert refused.value.source == "fleet"
     await publish(settings, circuit("t", "closed", 2))
-    await eventually(lambda: all(gear.try_acquire("t") for gear in gears))
+    await auntil(lambda: all(gear.try_acquire("t") for gear in gears), HAPPEN_S)
 
 
 async def test_every_call_is_in_the_log_and_refusals_in_bounded_number(settings, gear):
@@ -77,7 +78,7 @@ async def test_every_call_is_in_the_log_and_refusals_in_bounded_number(settings,
         gear.try_acquire("t").success()
     gear.try_acquire("t").failure(ConnectionError("refused"))
     await publish(settings, circuit("t", "open", 1))
-    await eventually(lambda: not gear.try_acquire("t"))
+    await auntil(lambda: not gear.try_acquire("t"), HAPPEN_S)
     for _ in range(5_000):
         assert not gear.try_acquire("t")
     assert await asyncio.to_thread(gear.flush, 20)
@@ -97,7 +98,7 @@ async def test_every_call_is_in_the_log_and_refusals_in_bounded_number(settings,
 
 async def test_after_the_cooldown_one_call_asks_gets_a_lease_and_probes(settings, gear):
     await publish(settings, circuit("t", "open", 1, until=0.0))
-    await eventually(lambda: "t" in gear.circuits())
+    await auntil(lambda: "t" in gear.circuits(), HAPPEN_S)
     playing = asyncio.ensure_future(
         owner(settings, lambda event: circuit("t", "half_open", 2, until=0.0, leases=(lease(event.emitter_id),)))
     )
@@ -113,7 +114,7 @@ async def test_after_the_cooldown_one_call_asks_gets_a_lease_and_probes(settings
     assert (request.status, request.user_id, request.emitter_id) == ("rejected", "u", gear._emitter.emitter_id)
     permit.success()
     await publish(settings, circuit("t", "closed", 3))
-    await eventually(lambda: gear.try_acquire("t"))
+    await auntil(lambda: gear.try_acquire("t"), HAPPEN_S)
     assert await asyncio.to_thread(gear.flush, 20)
     events = await everything(settings)
     probe = next(event for event in events if event.lease_id)
@@ -152,7 +153,7 @@ def test_a_synchronous_call_waits_for_its_lease(settings, gear):
 
 async def test_fifty_calls_at_the_end_of_the_cooldown_make_one_request_and_one_probe(settings, gear):
     await publish(settings, circuit("t", "open", 1, until=0.0))
-    await eventually(lambda: "t" in gear.circuits())
+    await auntil(lambda: "t" in gear.circuits(), HAPPEN_S)
     playing = asyncio.ensure_future(
         owner(
             settings,
@@ -170,7 +171,7 @@ async def test_fifty_calls_at_the_end_of_the_cooldown_make_one_request_and_one_p
 async def test_two_clients_probe_exactly_once_when_one_lease_is_granted(settings, make_gear):
     gears = [await asyncio.to_thread(make_gear, service=name, probe_wait=4.0) for name in ("a", "b")]
     await publish(settings, circuit("t", "open", 1, until=0.0))
-    await eventually(lambda: all("t" in gear.circuits() for gear in gears))
+    await auntil(lambda: all("t" in gear.circuits() for gear in gears), HAPPEN_S)
     granted = []
 
     def first_only(event):
@@ -190,7 +191,7 @@ async def test_two_clients_probe_exactly_once_when_one_lease_is_granted(settings
 async def test_an_unanswered_request_is_a_refusal_after_the_wait_and_the_next_ones_do_not_wait(settings, make_gear):
     gear = await asyncio.to_thread(make_gear)
     await publish(settings, circuit("t", "open", 1, until=0.0))
-    await eventually(lambda: "t" in gear.circuits())
+    await auntil(lambda: "t" in gear.circuits(), HAPPEN_S)
     began = time.perf_counter()
     assert not await gear.atry_acquire("t")
     first = time.perf_counter() - began
@@ -205,7 +206,7 @@ async def test_an_unanswered_request_is_a_refusal_after_the_wait_and_the_next_on
 async def test_the_loop_is_free_while_a_call_waits_for_its_lease(settings, make_gear):
     gear = await asyncio.to_thread(make_gear)
     await publish(settings, circuit("t", "open", 1, until=0.0))
-    await eventually(lambda: "t" in gear.circuits())
+    await auntil(lambda: "t" in gear.circuits(), HAPPEN_S)
     ticks = 0
 
     async def tick():
@@ -223,7 +224,7 @@ async def test_the_loop_is_free_while_a_call_waits_for_its_lease(settings, make_
 async def test_a_cancelled_wait_leaks_nothing(settings, make_gear):
     gear = await asyncio.to_thread(make_gear, probe_wait=30.0)
     await publish(settings, circuit("t", "open", 1, until=0.0))
-    await eventually(lambda: "t" in gear.circuits())
+    await auntil(lambda: "t" in gear.circuits(), HAPPEN_S)
     asking = asyncio.ensure_future(gear.atry_acquire("t"))
     await asyncio.sleep(0.1)
     asking.cancel()
@@ -231,7 +232,7 @@ async def test_a_cancelled_wait_leaks_nothing(settings, make_gear):
         await asking
     assert gear._decision.fleet._waiting == {}
     await publish(settings, circuit("t", "half_open", 2, until=0.0, leases=(lease(gear._emitter.emitter_id),)))
-    await eventually(lambda: gear.circuits()["t"].version == 2)
+    await auntil(lambda: gear.circuits()["t"].version == 2, HAPPEN_S)
     assert (await gear.atry_acquire("t")).lease_id == "lease-1"
 
 
@@ -240,7 +241,7 @@ async def test_the_local_breaker_takes_over_when_no_worker_owns_the_circuit(sett
         make_gear, probe_wait=0.05, fleet_silence=1.0, local_policies=BreakerPolicy(consecutive_failures=1)
     )
     await publish(settings, circuit("t", "open", 1, until=0.0))
-    await eventually(lambda: "t" in gear.circuits())
+    await auntil(lambda: "t" in gear.circuits(), HAPPEN_S)
     deadline = time.monotonic() + 20
     while not (permit := await gear.atry_acquire("t")):
         assert time.monotonic() < deadline
@@ -254,7 +255,7 @@ async def test_a_clock_that_is_wrong_by_seconds_makes_no_probe_of_its_own(settin
     """Our clock is ahead: the owner, by the broker's clock, grants nothing yet. The call is refused, not let through."""
     gear = await asyncio.to_thread(make_gear)
     await publish(settings, circuit("t", "open", 1, until=2.0))
-    await eventually(lambda: "t" in gear.circuits())
+    await auntil(lambda: "t" in gear.circuits(), HAPPEN_S)
     gear._decision.fleet.wall = lambda: time.time() + 5
     playing = asyncio.ensure_future(owner(settings, lambda _event: None, seconds=5.0))
     assert not await gear.atry_acquire("t")

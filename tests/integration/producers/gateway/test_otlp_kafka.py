@@ -13,8 +13,8 @@ from switchgear_gateway.otlp.grouping import CallWindow
 from switchgear_gateway.otlp.ingest import Ingest
 from switchgear_gateway.otlp.kafka import OtlpTopics
 from switchgear_gateway.otlp.submission import SubmitResult
-from tests.integration.producers.circuits import eventually
 from tests.support.limits import HAPPEN_S
+from tests.support.waiting import auntil
 from tests.unit.producers.gateway.otlp.support import MCP, SERVER, Kafka, log_request, sample, span_request
 from tests.unit.producers.gateway.otlp.test_decoding import SPAN, as_json
 
@@ -44,7 +44,7 @@ class Setting:
         )
         task = asyncio.create_task(consumer.run())
         try:
-            await eventually(lambda: task.done() or consumer._assigned_at)
+            await auntil(lambda: task.done() or consumer._assigned_at, HAPPEN_S)
             for partition in consumer._assigned_at:  # a new group begins at the end, which has to be known first
                 await asyncio.wait_for(consumer._consumer.position(partition), HAPPEN_S)
             yield consumer
@@ -82,8 +82,8 @@ async def test_spans_and_logs_are_taken_and_committed_and_broken_messages_are_sk
         log = log_request("codex.tool_result", {"tool_name": "shell", "success": "true", "call_id": "c"})
         await topics.send(topics.spans, sample("agent_framework").SerializeToString(), b"\xff\xff", as_json(SPAN))
         await topics.send(topics.logs, b"{broken", log.SerializeToString())
-        await eventually(lambda: len(kafka.acknowledged) == 5)
-        await eventually(lambda: not consumer._uncommitted)
+        await auntil(lambda: len(kafka.acknowledged) == 5, HAPPEN_S)
+        await auntil(lambda: not consumer._uncommitted, HAPPEN_S)
         assert consumer.skipped == 2
     assert sorted(kafka.tools) == ["get_forecast"] * 3 + ["search", "shell"]
     assert await topics.committed() == 4
@@ -93,10 +93,10 @@ async def test_a_message_that_was_not_acknowledged_is_tried_again_and_not_commit
     kafka = Kafka(SubmitResult(retry_after_s=0.1), RuntimeError("no answer"))
     async with topics.consuming(kafka) as consumer:
         await topics.send(topics.spans, span_request({"id": 1}).SerializeToString())
-        await eventually(lambda: not kafka.answers)
+        await auntil(lambda: not kafka.answers, HAPPEN_S)
         assert await topics.committed() in {None, 1}
-        await eventually(lambda: len(kafka.acknowledged) == 1)
-        await eventually(lambda: not consumer._uncommitted)
+        await auntil(lambda: len(kafka.acknowledged) == 1, HAPPEN_S)
+        await auntil(lambda: not consumer._uncommitted, HAPPEN_S)
     assert await topics.committed() == 2
     assert kafka.resent == [True]
 
@@ -105,12 +105,12 @@ async def test_a_call_that_waits_is_read_again_by_the_next_process_if_this_one_d
     first, second = Kafka(), Kafka()
     async with topics.consuming(first):
         await topics.send(topics.spans, span_request({"id": 9}).SerializeToString())
-        await eventually(lambda: first.acknowledged)
+        await auntil(lambda: first.acknowledged, HAPPEN_S)
         await asyncio.sleep(1)
         await topics.send(topics.spans, span_request(SERVER_SPAN).SerializeToString())
         await asyncio.sleep(2)
     assert len(first.acknowledged) == 1
     async with topics.consuming(second, window=CallWindow(wait_s=0)):
-        await eventually(lambda: second.acknowledged)
+        await auntil(lambda: second.acknowledged, HAPPEN_S)
     assert second.tools == ["mcp:agent:get_forecast"]
     assert second.resent == [True]

@@ -21,10 +21,10 @@ from switchgear_http.principal import Role
 from switchgear_http.token_source import FixedTokens, TokenFile
 from switchgear_http.tokens import new_token, with_revoked, with_token
 from switchgear_schemas.errors import SwitchgearError
-from tests.integration.producers.circuits import eventually
 from tests.support.circuit_server import serving
-from tests.support.limits import ANSWER_S
+from tests.support.limits import ANSWER_S, HAPPEN_S
 from tests.support.sse import EventStream
+from tests.support.waiting import auntil
 from tests.unit.producers.gateway.circuits.test_changes import record
 
 
@@ -76,7 +76,7 @@ async def fleet() -> AsyncIterator[Fleet]:
     made.publish("search", "mcp:github:merge")
     made.follower.loaded = True
     async with serving(made.routes) as made.port:
-        await eventually(lambda: made.routes.loaded)
+        await auntil(lambda: made.routes.loaded, HAPPEN_S)
         yield made
 
 
@@ -91,7 +91,7 @@ async def guarded() -> AsyncIterator[Fleet]:
     made.publish("search|user=1", tool_name="search", scope="user")
     made.follower.loaded = True
     async with serving(made.routes, (FixedTokens(text, "the test"),)) as made.port:
-        await eventually(lambda: made.routes.loaded)
+        await auntil(lambda: made.routes.loaded, HAPPEN_S)
         yield made
 
 
@@ -186,7 +186,7 @@ async def until_beat(events: EventStream, *, fresh: bool) -> None:
 @pytest.mark.slow
 async def test_a_snapshot_has_a_tag_and_is_compressed(fleet: Fleet) -> None:
     fleet.publish(*(f"t{number}" for number in range(200)))
-    await eventually(lambda: "t199" in fleet.follower.table.views)
+    await auntil(lambda: "t199" in fleet.follower.table.views, HAPPEN_S)
     answer = await fleet.get("/v1/circuits", **{"Accept-Encoding": "gzip"})
     tag = answer.headers["etag"]
     assert answer.headers["content-encoding"] == "gzip"
@@ -257,7 +257,7 @@ async def test_a_tenant_gets_its_own_circuit_of_a_tool_and_is_told_whose_it_is(g
     for tenant in ("acme", "globex"):
         guarded.publish(f"search|tenant={tenant}", tool_name="search", scope="tenant")
     records = guarded.routes._hub.changes.records
-    await eventually(lambda: "search|tenant=globex" in records)
+    await auntil(lambda: "search|tenant=globex" in records, HAPPEN_S)
     async with guarded.stream(token=TOKENS["tenant"][1]) as events:
         await events.next()
         await events.next()
@@ -276,7 +276,7 @@ async def test_a_tenants_process_gets_its_own_probe_leases_only(guarded: Fleet) 
         for place, each in enumerate(("acme@host-1", "other@host-2"))
     ]
     guarded.publish("search", state="half_open", leases=leases)
-    await eventually(lambda: b"leases" in (guarded.routes._hub.changes.records["search"].json or b""))
+    await auntil(lambda: b"leases" in (guarded.routes._hub.changes.records["search"].json or b""), HAPPEN_S)
     token = TOKENS["tenant"][1]
     for query, expected in (("", []), ("&emitter_id=acme@host-1", leases[:1])):
         found = await guarded.get(f"/v1/circuits?tool=search{query}", Authorization=f"Bearer {token}")
@@ -295,7 +295,7 @@ async def test_before_the_circuits_are_loaded_both_routes_ask_to_come_back() -> 
             assert 1 <= int(answer.headers["retry-after"]) <= 5
             assert answer.headers["content-type"] == "application/problem+json"
         fleet.follower.loaded = True
-        await eventually(lambda: fleet.routes.loaded)
+        await auntil(lambda: fleet.routes.loaded, HAPPEN_S)
         assert (await fleet.get("/v1/circuits")).json()["circuits"] == {}
         assert (await fleet.get(f"/v1/circuits?tool={'x' * 600}")).status_code == 422
         assert (await fleet.get("/v1/circuits?tool=a&tool=b")).status_code == 422
@@ -307,12 +307,12 @@ async def test_more_streams_than_allowed_are_refused_and_a_client_that_leaves_ma
     fleet.routes = CircuitRoutes(follower := MemoryFollower(fleet.clock.monotonic), Shared(), max_streams=1)
     follower.loaded = True
     async with serving(fleet.routes) as fleet.port:
-        await eventually(lambda: fleet.routes.loaded)
+        await auntil(lambda: fleet.routes.loaded, HAPPEN_S)
         async with fleet.stream() as first:
             await first.next()
             async with fleet.stream() as second:
                 assert (second.status, json.loads(await second.body())["status"]) == (503, 503)
-        await eventually(lambda: fleet.routes.streams == 0)
+        await auntil(lambda: fleet.routes.streams == 0, HAPPEN_S)
         async with fleet.stream() as third:
             assert third.status == 200
 
@@ -349,7 +349,7 @@ async def test_a_stream_ends_soon_after_its_token_was_revoked_and_others_go_on(
     made.publish("search")
     made.follower.loaded = True
     async with serving(made.routes, (TokenFile(file, check_every_s=0.02),)) as made.port:
-        await eventually(lambda: made.routes.loaded)
+        await auntil(lambda: made.routes.loaded, HAPPEN_S)
         async with made.stream(token=kept_text) as going_on, made.stream(token=lost_text) as ending:
             await ending.next()
             file.write_text(with_revoked(text, lost.id, datetime(2026, 11, 26, tzinfo=UTC)))
@@ -390,14 +390,14 @@ async def test_a_client_that_does_not_read_falls_behind_and_later_gets_a_snapsho
     fleet = Fleet()
     fleet.follower.loaded = True
     async with serving(fleet.routes, send_buffer=16_384) as fleet.port:
-        await eventually(lambda: fleet.routes.loaded)
+        await auntil(lambda: fleet.routes.loaded, HAPPEN_S)
         fleet.routes._hub.changes.log._most = 16
         async with fleet.stream(receive_buffer=1_024) as slow:
             slow._writer.transport.pause_reading()
             for number in range(400):
                 fleet.publish("large", last_error="x" * 40_000, version=100 + number)
                 await asyncio.sleep(0.001)
-            await eventually(lambda: b'"version":499' in (fleet.routes._hub.changes.records["large"].json or b""))
+            await auntil(lambda: b'"version":499' in (fleet.routes._hub.changes.records["large"].json or b""), HAPPEN_S)
             slow._writer.transport.resume_reading()
             kinds, newest = [], 0
             while newest < 499:
