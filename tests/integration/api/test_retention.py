@@ -12,6 +12,7 @@ from switchgear_http.principal import Role
 from switchgear_http.tokens import new_token, with_token
 from switchgear_schemas.settings import Settings
 from tests.support.engine import call, store_calls
+from tests.support.limits import HAPPEN_S
 from tests.support.table import table
 
 HERE = ("127.0.0.1", 50_000)
@@ -39,7 +40,7 @@ async def value(store, query):
 
 
 async def until(store, query, wanted):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HAPPEN_S
     while (found := await value(store, query)) != wanted:
         assert time.monotonic() < deadline, f"{query}: {found}, not {wanted}"
         await asyncio.sleep(0.05)

@@ -21,6 +21,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from switchgear_cli.local.ports import any_free_port
 from switchgear_schemas.settings import load_settings
 from switchgear_schemas.topics import TopicNames
+from tests.support.limits import HAPPEN_S, READY_S
 from tests.support.processes import environment, run, switchgear
 from tests.support.secured import PASSWORD
 from tests.support.stream import emit
@@ -48,7 +49,7 @@ def up(tmp_path_factory):
         }
         calls = [broken | {"emitter_id": f"p{number % 3}"} for number in range(40)]
         asyncio.run(emit(settings, [*calls, {"tool_name": "fetch", "status": "success", "execution_time_ms": 1}]))
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HAPPEN_S
         while "1 open" not in (shown := system.ask("watch", "--once")).stdout:
             assert time.monotonic() < deadline, shown
             time.sleep(0.2)
@@ -117,7 +118,7 @@ def test_watch_draws_on_a_terminal_until_q_and_leaves_it_as_it_was(up):
     )
     os.close(theirs)
     drawn = b""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HAPPEN_S
     try:
         while drawn.count(b"search") < 2:
             assert time.monotonic() < deadline, drawn
@@ -190,7 +191,7 @@ def test_doctor_looks_whether_a_process_sends_alerts_and_reads_the_alerts_file(k
     assert run("topics", "ensure", settings=settings).returncode == 0
     arguments = ("alerts", "run", "--file", str(file), "--http", "127.0.0.1:0", "--state-dir", str(tmp_path))
     with switchgear(*arguments, log=tmp_path / "log", settings=settings) as child:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + READY_S
         while (found := doctor("--timeout", "6", code=1, settings=settings)["alerts"])["status"] != "ok":
             assert time.monotonic() < deadline, found
         assert found["seen"] == "1 process of switchgear alerts running."

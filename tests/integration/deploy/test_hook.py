@@ -40,7 +40,7 @@ async def events(settings):
     try:
         ends = await consumer.end_offsets(consumer.assignment())
         found = []
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HAPPEN_S
         while len(found) < sum(ends.values()) and time.monotonic() < deadline:
             for batch in (await consumer.getmany(timeout_ms=500)).values():
                 found += [json.loads(record.value) for record in batch]

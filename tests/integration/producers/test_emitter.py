@@ -41,7 +41,7 @@ async def read(settings):
     try:
         ends = await consumer.end_offsets(consumer.assignment())
         records = []
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HAPPEN_S
         while len(records) < sum(ends.values()) and time.monotonic() < deadline:
             for batch in (await consumer.getmany(timeout_ms=500, max_records=20_000)).values():
                 records.extend(batch)

@@ -13,7 +13,7 @@ from switchgear import BreakerPolicy, CircuitOpenError, Switchgear
 from switchgear_schemas.wire import decode_execution
 from tests.integration.producers.circuits import circuit, executions, lease, publish
 from tests.support.limits import ANSWER_S, HAPPEN_S
-from tests.support.waiting import auntil
+from tests.support.waiting import auntil, until
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ async def test_every_call_is_in_the_log_and_refusals_in_bounded_number(settings,
     assert await asyncio.to_thread(gear.flush, 20)
     consumer = await executions(settings)
     found = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + ANSWER_S
     while sum(event.get("metadata", {}).get("refused", 0) for event in found) < 5_001 and time.monotonic() < deadline:
         for records in (await consumer.getmany(timeout_ms=200)).values():
             found.extend(json.loads(record.value) for record in records)
@@ -134,9 +134,7 @@ async def everything(settings):
 
 def test_a_synchronous_call_waits_for_its_lease(settings, gear):
     asyncio.run(publish(settings, circuit("t", "open", 1, until=0.0)))
-    deadline = time.monotonic() + 20
-    while "t" not in gear.circuits() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: "t" in gear.circuits())
     emitter_id = gear._emitter.emitter_id
 
     async def scene():
@@ -242,7 +240,7 @@ async def test_the_local_breaker_takes_over_when_no_worker_owns_the_circuit(sett
     )
     await publish(settings, circuit("t", "open", 1, until=0.0))
     await auntil(lambda: "t" in gear.circuits(), HAPPEN_S)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + ANSWER_S
     while not (permit := await gear.atry_acquire("t")):
         assert time.monotonic() < deadline
         await asyncio.sleep(0.05)
